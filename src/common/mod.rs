@@ -1,0 +1,12 @@
+//! Pure data that every trust domain shares: the words of the design as types, patterns on paths, sanitised text and the
+//! messages between processes. Runs with any privilege, touches nothing.
+
+pub mod access;
+pub mod decision;
+pub mod errno;
+pub mod id;
+pub mod path;
+pub mod request;
+pub mod scope;
+pub mod text;
+pub mod wire;

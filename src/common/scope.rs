@@ -1,0 +1,1 @@
+//! Path patterns, shared by rules and grants.
