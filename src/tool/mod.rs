@@ -1,1 +1,4 @@
 //! (see lib.rs)
+
+pub mod filter;
+pub mod syscalls;
