@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod descriptors;
+pub mod filter;
 pub mod floor;
 pub mod init;
 pub mod leader;
@@ -11,3 +12,4 @@ pub mod messages;
 pub mod mounts;
 pub mod namespaces;
 pub mod privileges;
+pub mod syscalls;
