@@ -1,1 +1,11 @@
-//! (see lib.rs)
+//! The caller's side: command lines, the caller's terminal, exit codes. Runs as root for as long as it takes to open what a
+//! session needs, then as the invoking user; what it reads is the caller's own, and what a session's supervisor sends.
+
+pub mod arguments;
+pub mod caller;
+pub mod clientlink;
+pub mod exit;
+pub mod relay;
+pub mod run;
+pub mod start;
+pub mod terminal;

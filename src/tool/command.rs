@@ -62,7 +62,7 @@ fn prepare(
     setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(|errno| says("limit core files")(&errno))?;
     umask(Mode::from_bits_truncate(order.umask));
     restore_signals(order.ignored_signals).map_err(|errno| says("restore the signals")(&errno))?;
-    floor.enter().map_err(|error| error.to_string())?;
+    floor.enter().map_err(|error| says("enter the Landlock floor")(&error))?;
     link.send(&FromCall::Trapped, &[]).map_err(|error| says("hand over the listener")(&error))?;
     match link.receive() {
         Ok(Some(received)) if matches!(received.message, ToCall::Go) => Ok(()),

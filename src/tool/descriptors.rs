@@ -2,7 +2,9 @@
 //! child, each with one thread, as whoever they are.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+
+use tokio::io::unix::AsyncFd;
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
 
@@ -66,4 +68,21 @@ pub fn unfit_for_stdio(fd: &OwnedFd) -> Option<&'static str> {
         Ok(_) => None,
         Err(_) => Some("not open"),
     }
+}
+
+/// A close-on-exec duplicate of a descriptor that the parent process left open under this number (`--events fd:N`). To be called
+/// before this process opens files of its own, so that the number can only be the parent's.
+pub fn duplicate_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: the number is borrowed for one call only, which fails with EBADF if it is not open.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(rustix::io::fcntl_dupfd_cloexec(borrowed, 3)?)
+}
+
+/// A descriptor that the current tokio runtime watches.
+pub fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd names one open description for as long as it lives, and AsyncFd owns it.
+    unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
 }

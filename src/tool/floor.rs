@@ -6,12 +6,12 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, Scope,
 };
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
 
@@ -39,7 +39,7 @@ pub enum FloorError {
 
 /// A ruleset ready to be entered, any number of times.
 pub struct Floor {
-    ruleset: RulesetCreated,
+    ruleset: OwnedFd,
     native: Vec<NativeRoot>,
     abi: u32,
 }
@@ -64,15 +64,12 @@ impl Floor {
             return Err(FloorError::TooOld { found: abi, wanted });
         }
         let every_change = AccessFs::from_write(ABI::V6);
-        let mut floor = Floor {
-            ruleset: Ruleset::default()
-                .set_compatibility(CompatLevel::HardRequirement)
-                .handle_access(every_change)?
-                .scope(Scope::Signal | Scope::AbstractUnixSocket)?
-                .create()?,
-            native: Vec::new(),
-            abi,
-        };
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(every_change)?
+            .scope(Scope::Signal | Scope::AbstractUnixSocket)?
+            .create()?;
+        let mut floor = Rules { ruleset, native: Vec::new() };
         let to_device = AccessFs::WriteFile | AccessFs::IoctlDev;
         for (name, ..) in DEVICES {
             floor = floor.grant(RawPath::from("/dev").join(name.as_bytes()), to_device, NativeGrant::WriteFile)?;
@@ -84,21 +81,8 @@ impl Floor {
                 floor = floor.grant(path.clone(), every_change, NativeGrant::Scratch)?;
             }
         }
-        Ok(floor)
-    }
-
-    fn grant(self, path: RawPath, rights: BitFlags<AccessFs>, grant: NativeGrant) -> Result<Floor, FloorError> {
-        let Floor { ruleset, mut native, abi } = self;
-        let root = match open_without_links(path.as_path()) {
-            Ok(root) => root,
-            // A scratch path that runs through a link is not the tree that the profile's author saw.
-            Err(rustix::io::Errno::LOOP) => return Ok(Floor { ruleset, native, abi }),
-            Err(errno) => return Err(FloorError::Open { path: path.as_path().to_path_buf(), source: errno.into() }),
-        };
-        let found = fstat(&root)
-            .map_err(|errno| FloorError::Open { path: path.as_path().to_path_buf(), source: errno.into() })?;
-        let ruleset = ruleset.add_rule(PathBeneath::new(root.as_fd(), rights))?;
-        native.push(NativeRoot { path, identity: (found.st_dev, found.st_ino), grant });
+        let Rules { ruleset, native } = floor;
+        let ruleset = Option::<OwnedFd>::from(ruleset).ok_or(FloorError::Partial)?;
         Ok(Floor { ruleset, native, abi })
     }
 
@@ -112,11 +96,41 @@ impl Floor {
         self.abi
     }
 
-    /// Put the calling thread, and all that it will start, on this floor for good.
-    pub fn enter(&self) -> Result<(), FloorError> {
-        let ruleset = self.ruleset.try_clone().map_err(|source| FloorError::Open { path: PathBuf::new(), source })?;
-        let status = ruleset.restrict_self()?;
-        if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs { Ok(()) } else { Err(FloorError::Partial) }
+    /// Put the calling process, which has one thread, and all that it will start on this floor for good
+    /// (landlock_restrict_self(2)). Needs `no_new_privs`.
+    pub fn enter(&self) -> io::Result<()> {
+        // SAFETY: the descriptor is a ruleset that this value owns; no memory is passed.
+        let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.ruleset.as_raw_fd(), 0) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl AsFd for Floor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ruleset.as_fd()
+    }
+}
+
+/// A ruleset in the making.
+struct Rules {
+    ruleset: RulesetCreated,
+    native: Vec<NativeRoot>,
+}
+
+impl Rules {
+    fn grant(self, path: RawPath, rights: BitFlags<AccessFs>, grant: NativeGrant) -> Result<Rules, FloorError> {
+        let Rules { ruleset, mut native } = self;
+        let root = match open_without_links(path.as_path()) {
+            Ok(root) => root,
+            // A scratch path that runs through a link is not the tree that the profile's author saw.
+            Err(rustix::io::Errno::LOOP) => return Ok(Rules { ruleset, native }),
+            Err(errno) => return Err(FloorError::Open { path: path.as_path().to_path_buf(), source: errno.into() }),
+        };
+        let found = fstat(&root)
+            .map_err(|errno| FloorError::Open { path: path.as_path().to_path_buf(), source: errno.into() })?;
+        let ruleset = ruleset.add_rule(PathBeneath::new(root.as_fd(), rights))?;
+        native.push(NativeRoot { path, identity: (found.st_dev, found.st_ino), grant });
+        Ok(Rules { ruleset, native })
     }
 }
 

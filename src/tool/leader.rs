@@ -48,7 +48,7 @@ pub fn run_and_exit(floor: &Floor, order: &CallOrder, fds: Vec<OwnedFd>) -> ! {
 
 fn lead(floor: &Floor, order: &CallOrder, fds: CallFds) -> i32 {
     let kept = [&fds.link].into_iter().chain(&fds.stdio).chain(&fds.terminal);
-    let kept: Vec<_> = kept.map(AsFd::as_fd).collect();
+    let kept: Vec<_> = kept.map(AsFd::as_fd).chain([floor.as_fd()]).collect();
     let closed = close_all_but(&kept);
     let CallFds { link, stdio, terminal } = fds;
     let link = Link::new(link);

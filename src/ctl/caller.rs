@@ -1,0 +1,124 @@
+//! Who called, and who the tool will be. Runs as root; believes sudo's variables (which only root can have set) as far as
+//! the user database agrees with them.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use nix::unistd::{Uid, User, geteuid, getgrouplist};
+
+use crate::common::path::RawPath;
+use crate::common::wire::Identity;
+use crate::policy::Profile;
+
+/// Nobody to run the tool as.
+#[derive(Debug, thiserror::Error)]
+pub enum CallerError {
+    #[error("needs root to build the sandbox; the command itself runs as you. Try: sudo gated-run ...")]
+    NotRoot,
+    #[error("there is no user {0}")]
+    NoSuchUser(String),
+    #[error("sudo's variables and the user database disagree about the user {0}")]
+    SudoDisagrees(String),
+    #[error("only root may use --user; you are {0}")]
+    NotForYou(String),
+    #[error("cannot look up users and groups: {0}")]
+    Lookup(#[from] nix::errno::Errno),
+}
+
+/// The person who called, and the user of the tool.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Whose rights count for files that the command line names.
+    pub invoking: Identity,
+    pub tool: Identity,
+    /// The tool's login shell, for its environment.
+    shell: Vec<u8>,
+    by_sudo: bool,
+}
+
+impl Caller {
+    /// From the process's own ids, sudo's variables in `environment`, and `--user`.
+    pub fn find(environment: &Environment, wanted: Option<&str>) -> Result<Caller, CallerError> {
+        if !geteuid().is_root() {
+            return Err(CallerError::NotRoot);
+        }
+        let by_sudo = environment.get(b"SUDO_UID").is_some();
+        let invoking = match environment.get(b"SUDO_UID") {
+            Some(uid) => sudo_user(&String::from_utf8_lossy(uid), environment)?,
+            None => User::from_uid(geteuid())?.ok_or_else(|| CallerError::NoSuchUser("0".into()))?,
+        };
+        let tool = match wanted {
+            None => invoking.clone(),
+            Some(name) => {
+                let by_name = User::from_name(name)?;
+                let by_number = name.parse().ok().map(Uid::from_raw).map(User::from_uid).transpose()?.flatten();
+                by_name.or(by_number).ok_or_else(|| CallerError::NoSuchUser(name.escape_default().to_string()))?
+            }
+        };
+        // Whoever may start gated-run by sudo has not thereby got the rights of everybody.
+        if !invoking.uid.is_root() && tool.uid != invoking.uid {
+            return Err(CallerError::NotForYou(invoking.name));
+        }
+        let shell = tool.shell.as_os_str().as_bytes().to_vec();
+        Ok(Caller { invoking: identity(&invoking)?, tool: identity(&tool)?, shell, by_sudo })
+    }
+
+    /// The tool's environment: the caller's, with the words that sudo or root's login made wrong put right, without what
+    /// the profile denies.
+    pub fn environment_for(&self, own: &Environment, profile: &Profile) -> Vec<Vec<u8>> {
+        let mut variables = own.0.clone();
+        if self.by_sudo {
+            for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "SUDO_HOME"] {
+                variables.remove(name.as_bytes());
+            }
+        }
+        if self.tool.uid != geteuid().as_raw() {
+            let name = self.tool.name.as_bytes();
+            let home = self.tool.home.as_bytes();
+            for (variable, value) in [("HOME", home), ("USER", name), ("LOGNAME", name), ("SHELL", &self.shell)] {
+                variables.insert(variable.as_bytes().to_vec(), value.to_vec());
+            }
+            variables.remove(b"MAIL".as_slice());
+        }
+        let kept = variables.into_iter().filter(|(name, _)| profile.keeps_variable(name));
+        kept.map(|(name, value)| [name, value].join(&b'=')).collect()
+    }
+}
+
+/// An environment by name.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl Environment {
+    /// This process's own.
+    pub fn own() -> Environment {
+        Environment(std::env::vars_os().map(|(name, value)| (OsString::into_vec(name), value.into_vec())).collect())
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.0.get(name).map(Vec::as_slice)
+    }
+}
+
+fn sudo_user(uid: &str, environment: &Environment) -> Result<User, CallerError> {
+    let disagrees = || CallerError::SudoDisagrees(uid.escape_default().to_string());
+    let uid = uid.parse().map(Uid::from_raw).map_err(|_| disagrees())?;
+    let user = User::from_uid(uid)?.ok_or_else(disagrees)?;
+    let same_name = environment.get(b"SUDO_USER").is_none_or(|name| name == user.name.as_bytes());
+    let same_group = environment.get(b"SUDO_GID").is_none_or(|gid| gid == user.gid.to_string().as_bytes());
+    if same_name && same_group { Ok(user) } else { Err(disagrees()) }
+}
+
+fn identity(user: &User) -> Result<Identity, CallerError> {
+    // A name of the user database has no NUL.
+    let name = CString::new(user.name.as_bytes()).unwrap_or_default();
+    let groups = getgrouplist(&name, user.gid)?;
+    Ok(Identity {
+        uid: user.uid.as_raw(),
+        gid: user.gid.as_raw(),
+        groups: groups.iter().map(|gid| gid.as_raw()).collect(),
+        name: user.name.clone(),
+        home: RawPath::from(user.dir.clone()),
+    })
+}
