@@ -9,8 +9,20 @@ const MASK: &[u8] = b"***";
 
 /// Parts of a name, between `-`, `_` and the ends, that make it the name of a secret.
 const SECRET_PARTS: [&str; 14] = [
-    "password", "passwd", "passphrase", "passwort", "pass", "pwd", "secret", "secrets", "token", "apikey", "credential",
-    "credentials", "bearer", "pat",
+    "password",
+    "passwd",
+    "passphrase",
+    "passwort",
+    "pass",
+    "pwd",
+    "secret",
+    "secrets",
+    "token",
+    "apikey",
+    "credential",
+    "credentials",
+    "bearer",
+    "pat",
 ];
 
 /// Two parts in a row that do.
@@ -22,26 +34,67 @@ const PLACES: [&str; 9] = ["file", "path", "stdin", "fd", "env", "name", "comman
 
 /// Headers whose value is a secret, in lower case.
 const HEADERS: [&str; 8] = [
-    "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token", "private-token",
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "x-api-key",
+    "x-auth-token",
+    "private-token",
     "x-vault-token",
 ];
 
 /// How tokens of well-known services begin, and how many characters of a token follow at the least.
 const SHAPES: [(&str, usize); 30] = [
-    ("ghp_", 16), ("gho_", 16), ("ghu_", 16), ("ghs_", 16), ("ghr_", 16), ("github_pat_", 16), ("glpat-", 16),
-    ("sk-", 16), ("sk_live_", 10), ("sk_test_", 10), ("rk_live_", 10), ("AKIA", 12), ("ASIA", 12), ("AIza", 20),
-    ("ya29.", 16), ("xoxb-", 10), ("xoxp-", 10), ("xoxa-", 10), ("xoxr-", 10), ("xoxs-", 10), ("xapp-", 10), ("npm_", 20),
-    ("pypi-", 20), ("hf_", 20), ("dop_v1_", 20), ("SG.", 20), ("eyJ", 20), ("AGE-SECRET-KEY-", 10), ("hvs.", 16),
+    ("ghp_", 16),
+    ("gho_", 16),
+    ("ghu_", 16),
+    ("ghs_", 16),
+    ("ghr_", 16),
+    ("github_pat_", 16),
+    ("glpat-", 16),
+    ("sk-", 16),
+    ("sk_live_", 10),
+    ("sk_test_", 10),
+    ("rk_live_", 10),
+    ("AKIA", 12),
+    ("ASIA", 12),
+    ("AIza", 20),
+    ("ya29.", 16),
+    ("xoxb-", 10),
+    ("xoxp-", 10),
+    ("xoxa-", 10),
+    ("xoxr-", 10),
+    ("xoxs-", 10),
+    ("xapp-", 10),
+    ("npm_", 20),
+    ("pypi-", 20),
+    ("hf_", 20),
+    ("dop_v1_", 20),
+    ("SG.", 20),
+    ("eyJ", 20),
+    ("AGE-SECRET-KEY-", 10),
+    ("hvs.", 16),
     ("dckr_pat_", 10),
 ];
 
 /// Short options that take a secret, by the program's name: the secret is the rest of the word, or the next word.
 const SHORT_OPTIONS: [(&str, &str, Next); 15] = [
-    ("mysql", "-p", Next::Never), ("mysqldump", "-p", Next::Never), ("mysqladmin", "-p", Next::Never),
-    ("mariadb", "-p", Next::Never), ("mariadb-dump", "-p", Next::Never), ("sshpass", "-p", Next::IfEmpty),
-    ("curl", "-u", Next::IfEmpty), ("curl", "-U", Next::IfEmpty), ("redis-cli", "-a", Next::IfEmpty),
-    ("ldapsearch", "-w", Next::IfEmpty), ("zip", "-P", Next::IfEmpty), ("unzip", "-P", Next::IfEmpty),
-    ("7z", "-p", Next::Never), ("docker", "-p", Next::Login), ("smbclient", "-U", Next::IfEmpty),
+    ("mysql", "-p", Next::Never),
+    ("mysqldump", "-p", Next::Never),
+    ("mysqladmin", "-p", Next::Never),
+    ("mariadb", "-p", Next::Never),
+    ("mariadb-dump", "-p", Next::Never),
+    ("sshpass", "-p", Next::IfEmpty),
+    ("curl", "-u", Next::IfEmpty),
+    ("curl", "-U", Next::IfEmpty),
+    ("redis-cli", "-a", Next::IfEmpty),
+    ("ldapsearch", "-w", Next::IfEmpty),
+    ("zip", "-P", Next::IfEmpty),
+    ("unzip", "-P", Next::IfEmpty),
+    ("7z", "-p", Next::Never),
+    ("docker", "-p", Next::Login),
+    ("smbclient", "-U", Next::IfEmpty),
 ];
 
 /// Long options that take a secret although their name does not say so.
@@ -102,7 +155,8 @@ fn short_option(program: &[u8], word: &[u8], login: bool, next: &mut bool) -> Op
 /// Whether the word after this one is a secret: `--token x`, or a header's scheme that was split off.
 fn announces(program: &[u8], word: &[u8]) -> bool {
     let named = word.strip_prefix(b"--").is_some_and(|name| !name.contains(&b'=') && is_secret_name(name));
-    let bare = word.strip_prefix(b"-").is_some_and(|name| name.len() > 2 && !name.contains(&b'=') && is_secret_name(name));
+    let bare =
+        word.strip_prefix(b"-").is_some_and(|name| name.len() > 2 && !name.contains(&b'=') && is_secret_name(name));
     let listed = LONG_OPTIONS.iter().any(|(name, option)| name.as_bytes() == program && option.as_bytes() == word);
     let header = word.strip_suffix(b":").is_some_and(is_header) || word.eq_ignore_ascii_case(b"bearer");
     named || bare || listed || header
@@ -112,7 +166,8 @@ fn announces(program: &[u8], word: &[u8]) -> bool {
 fn whole(word: &[u8]) -> Option<Vec<u8>> {
     if let Some(at) = word.iter().position(|&byte| byte == b'=') {
         let (name, _) = word.split_at(at);
-        if name.iter().all(|&byte| is_name(byte)) && (is_secret_name(name) || name.eq_ignore_ascii_case(b"--user-pass")) {
+        if name.iter().all(|&byte| is_name(byte)) && (is_secret_name(name) || name.eq_ignore_ascii_case(b"--user-pass"))
+        {
             return Some([name, b"=", MASK].concat());
         }
     }
@@ -137,9 +192,10 @@ fn is_secret_name(name: &[u8]) -> bool {
         return false;
     }
     // Names that are written in one word, such as PGPASSWORD or authToken.
-    let joined = |part: &&str| ["password", "passwd", "secret", "token", "apikey"].iter().any(|end| part.ends_with(end));
+    let joined =
+        |part: &&str| ["password", "passwd", "secret", "token", "apikey"].iter().any(|end| part.ends_with(end));
     parts.first() == Some(&"aws") && name.starts_with(b"AWS_")
-        || parts.iter().any(|part| SECRET_PARTS.contains(part) || joined(&part))
+        || parts.iter().any(|part| SECRET_PARTS.contains(part) || joined(part))
         || parts.windows(2).any(|pair| matches!(pair, [a, b] if SECRET_PAIRS.contains(&(*a, *b))))
 }
 

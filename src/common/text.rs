@@ -356,7 +356,8 @@ mod tests {
             (1..=255).collect(),
         ];
         let line = quoted_argv(words.iter().map(Vec::as_slice));
-        let shell = std::process::Command::new("bash").arg("-c").arg(format!("printf '%s\\0' {line}")).output().unwrap();
+        let shell =
+            std::process::Command::new("bash").arg("-c").arg(format!("printf '%s\\0' {line}")).output().unwrap();
         let back: Vec<Vec<u8>> = shell.stdout.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
         assert_eq!(back.strip_suffix(&[vec![]]).unwrap(), words.as_slice(), "{line}");
     }
@@ -367,6 +368,9 @@ mod tests {
         assert_eq!(escaped("a\u{202e}b\u{85}c…é".as_bytes()), "a\\u{202e}b\\u{85}c\\u{2026}é");
         assert_eq!(unescaped("a\u{202e}"), None);
         assert_eq!(unescaped("\\x41"), None);
-        assert_eq!(escaped_within(b"/home/alice/a/very/long/path/to/some/file.txt", 36), "/home/…(24 bytes)…o/some/file.txt");
+        assert_eq!(
+            escaped_within(b"/home/alice/a/very/long/path/to/some/file.txt", 36),
+            "/home/…(24 bytes)…o/some/file.txt"
+        );
     }
 }

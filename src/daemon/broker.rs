@@ -310,11 +310,7 @@ impl Desk<'_> {
 }
 
 /// The half that writes records and then tells the supervisor, until no more decisions can fall.
-async fn release(
-    mut settle: mpsc::UnboundedReceiver<Vec<Settled>>,
-    to: &mpsc::Sender<ToSession>,
-    records: &Records,
-) {
+async fn release(mut settle: mpsc::UnboundedReceiver<Vec<Settled>>, to: &mpsc::Sender<ToSession>, records: &Records) {
     while let Some(batch) = settle.recv().await {
         let audit = Arc::clone(&records.audit);
         let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.of_settled(settled)).collect();

@@ -215,7 +215,13 @@ impl Pending {
     /// An answer that lasts longer than the rule allows is cut to what it allows. One that reaches further than may be
     /// offered is taken for a mistake of the agent and denies: to ask again would ask a script for ever, and to narrow it
     /// would do something that nobody saw.
-    pub fn answer(&mut self, id: RequestId, answer: Answer, by: &str, now: Instant) -> Result<Vec<Effect>, AnswerError> {
+    pub fn answer(
+        &mut self,
+        id: RequestId,
+        answer: Answer,
+        by: &str,
+        now: Instant,
+    ) -> Result<Vec<Effect>, AnswerError> {
         let mut effects = Vec::new();
         let (session_id, entry) = self.take(id, &mut effects)?;
         let lead = Rc::clone(&entry.lead.request);
@@ -239,7 +245,8 @@ impl Pending {
         let covered = grant.map(|grant| session.take_covered(&grant)).unwrap_or_default();
         for waiter in entry.into_waiters() {
             let settled = end(waiter, outcome, by, now);
-            let (lifetime, width) = if outcome.permits() { (lifetime, width) } else { (settled.lifetime, settled.width) };
+            let (lifetime, width) =
+                if outcome.permits() { (lifetime, width) } else { (settled.lifetime, settled.width) };
             self.settle(Settled { lifetime, width, ..settled }, &mut effects);
         }
         for waiter in covered.into_iter().flat_map(Entry::into_waiters) {
