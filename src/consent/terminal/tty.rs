@@ -93,8 +93,9 @@ pub struct Tty<'a> {
 }
 
 impl<'a> Tty<'a> {
+    #[expect(deprecated, reason = "its successor is unsafe; a borrowed descriptor stays open as long as this lives")]
     pub fn new(fd: &'a OwnedFd, burst: Duration) -> io::Result<Tty<'a>> {
-        let fd = AsyncFd::register_with_interest(fd.as_fd(), Interest::READABLE | Interest::WRITABLE)?;
+        let fd = AsyncFd::with_interest(fd.as_fd(), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Tty { fd, burst })
     }
 
