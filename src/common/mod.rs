@@ -2,9 +2,11 @@
 //! messages between processes. Runs with any privilege, touches nothing.
 
 pub mod access;
+pub mod consent;
 pub mod decision;
 pub mod errno;
 pub mod id;
+pub mod mask;
 pub mod path;
 pub mod request;
 pub mod scope;

@@ -1,0 +1,17 @@
+//! Nobody to ask: every request is denied at once.
+
+use crate::common::consent::{Answer, Asking, ConsentAgent, Prompt};
+
+/// `--consent none`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl ConsentAgent for Nobody {
+    fn name(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn ask<'a>(&'a mut self, _prompt: &'a Prompt) -> Asking<'a> {
+        Box::pin(std::future::ready(Ok(Answer::Deny)))
+    }
+}

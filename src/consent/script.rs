@@ -1,0 +1,218 @@
+//! Answers from a file, for tests and for machines without a person. The file is the invoking user's, read by the client
+//! and trusted as much as a person would be; the requests it is held against are a tool's.
+//!
+//! ```toml
+//! [[answer]]
+//! access = "write"            # absent: any access
+//! object = "{workspace}/**"   # a pattern as in a profile; `~` and `{workspace}` are known
+//! answer = "once"             # deny, once, session
+//! scope = "exact"             # exact, directory, tree
+//! after = "200ms"             # how long to think: ms, s or m
+//! times = 1                   # how often it answers; absent: always
+//! ```
+//!
+//! The first entry that fits and is not used up answers; what none fits is denied. Unknown keys are errors.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::common::access::Access;
+use crate::common::consent::{Answer, Asking, ConsentAgent, Prompt};
+use crate::common::decision::Width;
+use crate::common::path::RawPath;
+use crate::common::request::Request;
+use crate::common::scope::Pattern;
+
+/// The longest that an entry may think.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// A script that cannot be used, with line and column from 1; fit for one line on stderr.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {message}")]
+pub struct ScriptError {
+    pub file: String,
+    pub line: usize,
+    pub column: usize,
+    pub message: String,
+}
+
+/// What `~` and `{workspace}` at the beginning of a pattern stand for.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    pub home: Option<RawPath>,
+    pub workspace: Option<RawPath>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    answer: Vec<Table>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    access: Option<Access>,
+    object: Option<Spanned<String>>,
+    answer: Word,
+    #[serde(default)]
+    scope: Width,
+    after: Option<Spanned<String>>,
+    times: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Deny,
+    Once,
+    Session,
+}
+
+#[derive(Debug)]
+struct Entry {
+    access: Option<Access>,
+    object: Option<Pattern>,
+    answer: Answer,
+    after: Duration,
+    /// Uses left; `None` for any number.
+    left: Option<u32>,
+}
+
+/// `--consent script:FILE`.
+#[derive(Debug)]
+pub struct Script {
+    name: String,
+    entries: Vec<Entry>,
+}
+
+impl Script {
+    /// Reads a script. `file` is its name for errors and records.
+    pub fn parse(file: &str, text: &str, places: &Places) -> Result<Script, ScriptError> {
+        let fail = |at: usize, message: String| error(file, text, at, message);
+        let read: File = toml::from_str(text)
+            .map_err(|error| fail(error.span().map_or(0, |span| span.start), error.message().replace('\n', ", ")))?;
+        let mut entries = Vec::with_capacity(read.answer.len());
+        for table in read.answer {
+            let object = table
+                .object
+                .map(|object| pattern(object.get_ref(), places).map_err(|message| fail(object.span().start, message)));
+            let after = table.after.map_or(Ok(Duration::ZERO), |after| {
+                delay(after.get_ref()).ok_or_else(|| {
+                    let message = "a delay of up to an hour was expected, such as \"200ms\", \"2s\" or \"1m\"";
+                    fail(after.span().start, message.to_owned())
+                })
+            });
+            entries.push(Entry {
+                access: table.access,
+                object: object.transpose()?,
+                answer: match table.answer {
+                    Word::Deny => Answer::Deny,
+                    Word::Once => Answer::Once(table.scope),
+                    Word::Session => Answer::Session(table.scope),
+                },
+                after: after?,
+                left: table.times,
+            });
+        }
+        Ok(Script { name: format!("script:{file}"), entries })
+    }
+
+    /// Takes one use of the first entry that fits.
+    fn choose(&mut self, request: &Request) -> (Answer, Duration) {
+        let fits = |entry: &&mut Entry| {
+            entry.left != Some(0)
+                && entry.access.is_none_or(|access| access == request.access)
+                && entry.object.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
+        };
+        let Some(entry) = self.entries.iter_mut().find(fits) else { return (Answer::Deny, Duration::ZERO) };
+        entry.left = entry.left.map(|left| left.saturating_sub(1));
+        (entry.answer, entry.after)
+    }
+}
+
+impl ConsentAgent for Script {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {
+        let (answer, after) = self.choose(&prompt.request);
+        Box::pin(async move {
+            if !after.is_zero() {
+                tokio::time::sleep(after).await;
+            }
+            Ok(answer)
+        })
+    }
+}
+
+/// The column counts characters.
+fn error(file: &str, text: &str, at: usize, message: String) -> ScriptError {
+    let before = text.get(..at).unwrap_or(text);
+    let in_line = before.rsplit('\n').next().unwrap_or_default();
+    let (line, column) = (before.matches('\n').count().saturating_add(1), in_line.chars().count().saturating_add(1));
+    ScriptError { file: file.to_owned(), line, column, message }
+}
+
+/// A pattern whose first component may be `~` or `{workspace}`.
+fn pattern(text: &str, places: &Places) -> Result<Pattern, String> {
+    let (first, below) = text.split_once('/').map_or((text, None), |(first, below)| (first, Some(below)));
+    let place = match first {
+        "~" => Some(places.home.as_ref().ok_or("`~` is not known here")?),
+        "{workspace}" => Some(places.workspace.as_ref().ok_or("`{workspace}` is not known here")?),
+        _ => None,
+    };
+    let full = match (place, below) {
+        (None, _) => text.to_owned(),
+        (Some(place), None) => Pattern::literal(place).to_string(),
+        // Of `/` nothing is left but the slash that follows.
+        (Some(place), Some(below)) => format!("{}/{below}", Pattern::literal(place).to_string().trim_end_matches('/')),
+    };
+    Pattern::parse(&full).map_err(|error| format!("`{text}`: {error}"))
+}
+
+/// Milliseconds, seconds or minutes, as a whole number with its unit.
+fn delay(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit())?);
+    let number: u64 = number.parse().ok()?;
+    let delay = match unit {
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        "m" => Duration::from_secs(number.checked_mul(60)?),
+        _ => return None,
+    };
+    (delay <= LONGEST).then_some(delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let told = |text: &str| Script::parse("a.toml", text, &Places::default()).unwrap_err().to_string();
+        assert!(told("[[answer]]\nanswer = \"once\"\nwhat = 1\n").starts_with("a.toml:3:1: unknown field `what`"));
+        assert!(told("[[answer]]\nanswer = \"yes\"\n").starts_with("a.toml:2:10: unknown variant `yes`"));
+        assert!(
+            told("[[answer]]\nanswer = \"deny\"\nobject = \"x/y\"\n").starts_with("a.toml:3:10: `x/y`: an absolute")
+        );
+        assert!(told("[[answer]]\nanswer = \"deny\"\nobject = \"~/x\"\n").starts_with("a.toml:3:10: `~` is not known"));
+        assert!(told("[[answer]]\nanswer = \"deny\"\nafter = \"soon\"\n").starts_with("a.toml:3:9: a delay"));
+        assert!(told("[[answer]]\naccess = \"write\"\n").contains("missing field `answer`"));
+        assert!(told("[[answer]\n").starts_with("a.toml:1:"));
+    }
+
+    #[test]
+    fn delays_have_units_and_a_limit() {
+        assert_eq!(delay("200ms"), Some(Duration::from_millis(200)));
+        assert_eq!(delay("2s"), Some(Duration::from_secs(2)));
+        assert_eq!(delay("60m"), Some(LONGEST));
+        for wrong in ["", "5", "s", "61m", "-1s", "1h", "99999999999999999999s"] {
+            assert_eq!(delay(wrong), None, "{wrong}");
+        }
+    }
+}

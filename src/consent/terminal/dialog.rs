@@ -1,0 +1,204 @@
+//! The conversation at a prompt, without a terminal: what was typed goes in, what to do comes out. Runs in the process that
+//! owns the terminal; the bytes come from a keyboard, or from a terminal that a tool made to reply.
+
+use crate::common::consent::{Answer, Prompt};
+use crate::common::decision::{Lifetime, Width};
+
+/// What a burst of typed bytes means. A burst is everything that arrives without a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// A key, and whether Enter came right behind it.
+    Key(char, bool),
+    Enter,
+    Erase,
+    /// ^C.
+    Interrupt,
+    /// Anything else is dropped whole: escape sequences that a terminal sends when a tool asks it something, pasted text,
+    /// other control characters.
+    Noise,
+}
+
+/// Reads a burst.
+pub fn typed(burst: &[u8]) -> Typed {
+    match burst {
+        [b'\r' | b'\n'] => Typed::Enter,
+        [0x03] => Typed::Interrupt,
+        [0x08 | 0x7f] => Typed::Erase,
+        [key @ b'!'..=b'~'] => Typed::Key(char::from(*key), false),
+        [key @ b'!'..=b'~', b'\r' | b'\n'] => Typed::Key(char::from(*key), true),
+        _ => Typed::Noise,
+    }
+}
+
+/// What a burst leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing to be seen.
+    Nothing,
+    /// The line of input has changed.
+    Line,
+    /// More than that has changed.
+    All,
+    Done(Answer),
+}
+
+/// The state of one prompt.
+#[derive(Clone, Debug)]
+pub struct Dialog {
+    /// The key that Enter would act on.
+    pub key: Option<char>,
+    pub help: bool,
+    /// Said once, about the last input.
+    pub hint: Option<&'static str>,
+    widths: Vec<Width>,
+    at: usize,
+    session: bool,
+}
+
+impl Dialog {
+    pub fn new(prompt: &Prompt) -> Dialog {
+        Dialog {
+            key: None,
+            help: false,
+            hint: None,
+            widths: prompt.offers.iter().map(|offer| offer.width).collect(),
+            at: 0,
+            session: prompt.longest >= Lifetime::Session,
+        }
+    }
+
+    /// How far a yes would reach.
+    pub fn width(&self) -> Width {
+        self.widths.get(self.at).copied().unwrap_or_default()
+    }
+
+    pub fn may_widen(&self) -> bool {
+        self.widths.len() > 1
+    }
+
+    pub fn may_session(&self) -> bool {
+        self.session
+    }
+
+    pub fn input(&mut self, typed: Typed) -> Step {
+        self.hint = None;
+        match typed {
+            Typed::Interrupt => Step::Done(Answer::Deny),
+            Typed::Noise => {
+                self.key = None;
+                self.hint = Some("ignored: more than a key at once");
+                Step::Line
+            }
+            Typed::Erase => {
+                self.key = None;
+                Step::Line
+            }
+            Typed::Key(key, enter) => {
+                self.key = Some(key.to_ascii_lowercase());
+                if enter { self.enter() } else { Step::Line }
+            }
+            Typed::Enter => self.enter(),
+        }
+    }
+
+    fn enter(&mut self) -> Step {
+        match self.key.take() {
+            Some('d') => Step::Done(Answer::Deny),
+            Some('o') => Step::Done(Answer::Once(self.width())),
+            Some('s') if self.session => Step::Done(Answer::Session(self.width())),
+            Some('w') if self.may_widen() => {
+                self.at = self.at.saturating_add(1).checked_rem(self.widths.len()).unwrap_or(0);
+                Step::All
+            }
+            Some('?') => {
+                self.help = !self.help;
+                Step::All
+            }
+            Some('s') => self.say("not offered: the rule does not let an answer hold for the session"),
+            Some('w') => self.say("not offered: this cannot be widened"),
+            Some(_) => self.say("not one of the keys above"),
+            None => Step::Nothing,
+        }
+    }
+
+    fn say(&mut self, hint: &'static str) -> Step {
+        self.hint = Some(hint);
+        Step::Line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dialog(widths: &[Width], session: bool) -> Dialog {
+        Dialog { key: None, help: false, hint: None, widths: widths.to_vec(), at: 0, session }
+    }
+
+    const ALL: [Width; 3] = [Width::Exact, Width::Directory, Width::Tree];
+
+    #[test]
+    fn a_key_alone_or_enter_alone_answers_nothing() {
+        let mut dialog = dialog(&ALL, true);
+        assert_eq!(dialog.input(typed(b"\r")), Step::Nothing);
+        for key in [b"d", b"o", b"s"] {
+            assert_eq!(dialog.input(typed(key)), Step::Line);
+        }
+        assert_eq!(dialog.input(typed(b"\x7f")), Step::Line);
+        assert_eq!(dialog.input(typed(b"\n")), Step::Nothing);
+    }
+
+    #[test]
+    fn a_key_and_enter_answer() {
+        for (key, answer) in
+            [(b"d", Answer::Deny), (b"o", Answer::Once(Width::Exact)), (b"S", Answer::Session(Width::Exact))]
+        {
+            let mut dialog = dialog(&ALL, true);
+            dialog.input(typed(key));
+            assert_eq!(dialog.input(typed(b"\r")), Step::Done(answer));
+        }
+    }
+
+    #[test]
+    fn widening_goes_round_the_offered_widths_only() {
+        let mut dialog = dialog(&ALL, true);
+        let mut seen = vec![dialog.width()];
+        for _ in 0..3 {
+            assert_eq!(dialog.input(typed(b"w\r")), Step::All);
+            seen.push(dialog.width());
+        }
+        assert_eq!(seen, [Width::Exact, Width::Directory, Width::Tree, Width::Exact]);
+        let mut narrow = super::tests::dialog(&[Width::Exact], true);
+        assert_eq!(narrow.input(typed(b"w\r")), Step::Line);
+        assert_eq!(narrow.width(), Width::Exact);
+    }
+
+    #[test]
+    fn a_session_answer_that_is_not_offered_is_not_taken() {
+        let mut dialog = dialog(&ALL, false);
+        assert_eq!(dialog.input(typed(b"s\r")), Step::Line);
+        assert!(dialog.hint.is_some());
+    }
+
+    #[test]
+    fn replies_of_a_terminal_and_pasted_text_are_dropped_whole() {
+        for burst in [
+            b"\x1b[24;80Ro\r".as_slice(),
+            b"\x1b]lo\r\x1b\\",
+            b"\x1b[200~o\r\x1b[201~",
+            b"o\x1b",
+            b"oo\r",
+            b"o\ro\r",
+            b"\x03\x03",
+            b"\x9b",
+            b"",
+            "ö".as_bytes(),
+        ] {
+            let mut dialog = dialog(&ALL, true);
+            dialog.input(typed(b"o"));
+            assert_eq!(typed(burst), Typed::Noise, "{burst:?}");
+            assert_eq!(dialog.input(typed(burst)), Step::Line);
+            assert_eq!(dialog.input(typed(b"\r")), Step::Nothing, "the key before {burst:?} was kept");
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! The broker of one session: drives [`Pending`] between the supervisor, the consent agents and the records. Embedded, it
+//! runs in the client's single-threaded runtime; what can block (the disk) is done beside it.
+//!
+//! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, then the supervisor is
+//! told. Without the record an approval becomes a denial.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, error, warn};
+
+use super::audit::{Audit, AuditRecord};
+use super::denials::Denials;
+use super::events::{Event, Events};
+use super::pending::{BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
+use super::record::{self, Rule, Tool};
+use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
+use crate::common::decision::{Decision, Lifetime, Outcome};
+use crate::common::id::{CallId, RequestId, SessionId};
+use crate::common::request::Request;
+use crate::common::wire::{Ended, FromSession, Record, ToSession};
+
+/// What a broker knows of its session.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    pub session: SessionId,
+    /// The user that the tool runs as, for the records.
+    pub user: String,
+    pub terms: SessionTerms,
+}
+
+/// A message that no supervisor of ours sends. The session is to be ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error(transparent)]
+    Reused(#[from] Reused),
+    #[error("a request of session {0} came from session {1}")]
+    Session(SessionId, SessionId),
+}
+
+/// What is left of a session for its client.
+#[derive(Debug)]
+pub struct Closing {
+    pub denials: Denials,
+    pub fault: Option<Fault>,
+}
+
+/// The broker of one session.
+pub struct Broker {
+    config: BrokerConfig,
+    audit: Arc<dyn Audit>,
+    events: Events,
+    agents: Vec<Box<dyn ConsentAgent>>,
+}
+
+/// What an agent brought back.
+struct Reply {
+    request: RequestId,
+    by: String,
+    result: Result<Answer, ConsentError>,
+}
+
+/// What the two halves of a broker share.
+struct Records {
+    config: BrokerConfig,
+    audit: Arc<dyn Audit>,
+    events: RefCell<Events>,
+    denials: RefCell<Denials>,
+}
+
+impl Broker {
+    /// All agents are asked at once and the first answer wins; without an agent everything that must be asked is denied.
+    pub fn new(
+        config: BrokerConfig,
+        audit: Arc<dyn Audit>,
+        events: Events,
+        agents: Vec<Box<dyn ConsentAgent>>,
+    ) -> Broker {
+        Broker { config, audit, events, agents }
+    }
+
+    /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
+    /// recorded. Takes `CallStarted`, `CallEnded`, `Ask`, `Cancel` and `Record`; the other messages are the client's, and
+    /// passed over. Sends `Decided` and `Recorded`. Needs a tokio runtime with time; not `Send`.
+    pub async fn run(self, from: mpsc::Receiver<FromSession>, to: mpsc::Sender<ToSession>) -> Closing {
+        let (prompts, shown) = watch::channel(None);
+        let (reply, replies) = mpsc::unbounded_channel();
+        let (settled, settle) = mpsc::unbounded_channel();
+        let alive = self.agents.len();
+        let mut asked: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::with_capacity(alive);
+        for agent in self.agents {
+            asked.push(Box::pin(serve(agent, shown.clone(), reply.clone())));
+        }
+        drop((shown, reply));
+        let records = Records {
+            config: self.config,
+            audit: self.audit,
+            events: RefCell::new(self.events),
+            denials: RefCell::default(),
+        };
+        let desk = Desk { records: &records, pending: Pending::new(), prompts, settled, alive, open: 0, current: None };
+        let work = async { tokio::join!(desk.serve(from, replies, to.clone()), release(settle, &to, &records)).0 };
+        let agents = poll_fn(|context| {
+            asked.retain_mut(|agent| agent.as_mut().poll(context).is_pending());
+            Poll::<Infallible>::Pending
+        });
+        let fault = tokio::select! {
+            biased;
+            fault = work => fault,
+            never = agents => match never {},
+        };
+        records.events.into_inner().close();
+        Closing { denials: records.denials.into_inner(), fault }
+    }
+}
+
+/// Puts to one agent whatever is shown, until the agent or the broker is gone.
+async fn serve(
+    mut agent: Box<dyn ConsentAgent>,
+    mut shown: watch::Receiver<Option<Rc<Prompt>>>,
+    replies: mpsc::UnboundedSender<Reply>,
+) {
+    let by = agent.name();
+    loop {
+        let prompt = shown.borrow_and_update().clone();
+        if let Some(prompt) = prompt {
+            let result = tokio::select! {
+                biased;
+                changed = shown.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+                result = agent.ask(&prompt) => result,
+            };
+            let gone = matches!(result, Err(ConsentError::Gone(_)));
+            let told = replies.send(Reply { request: prompt.request.id, by: by.clone(), result });
+            if gone || told.is_err() {
+                return;
+            }
+        }
+        if shown.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The half that takes messages and answers, and lets decisions fall.
+struct Desk<'a> {
+    records: &'a Records,
+    pending: Pending,
+    prompts: watch::Sender<Option<Rc<Prompt>>>,
+    settled: mpsc::UnboundedSender<Vec<Settled>>,
+    /// Agents that are not gone.
+    alive: usize,
+    /// Agents that may still answer what is shown.
+    open: usize,
+    current: Option<RequestId>,
+}
+
+impl Desk<'_> {
+    async fn serve(
+        mut self,
+        mut from: mpsc::Receiver<FromSession>,
+        mut replies: mpsc::UnboundedReceiver<Reply>,
+        to: mpsc::Sender<ToSession>,
+    ) -> Option<Fault> {
+        let config = &self.records.config;
+        self.pending.open(config.session.clone(), config.terms.clone());
+        let fault = loop {
+            let deadline = self.pending.next_deadline();
+            let late = async {
+                match deadline {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                // A request that is too late is denied, even if its answer is here as well.
+                () = late => {
+                    let effects = self.pending.expire(now());
+                    self.apply(effects);
+                }
+                message = from.recv() => match message {
+                    None => break None,
+                    Some(message) => if let Err(fault) = self.take(message, &to).await {
+                        break Some(fault);
+                    },
+                },
+                Some(reply) = replies.recv() => self.reply(reply),
+            }
+        };
+        if let Some(fault) = &fault {
+            error!(%fault, "the supervisor broke the protocol");
+        }
+        let effects = self.pending.close(&config.session, now());
+        self.apply(effects);
+        fault
+    }
+
+    async fn take(&mut self, message: FromSession, to: &mpsc::Sender<ToSession>) -> Result<(), Fault> {
+        match message {
+            FromSession::Ask(request) => {
+                let own = &self.records.config.session;
+                if request.session != *own {
+                    return Err(Fault::Session(request.session.clone(), own.clone()));
+                }
+                let required = self.records.of_request("consent_required", &request);
+                let effects = self.pending.ask(*request, now())?;
+                let at_once = |effect: &Effect| matches!(effect, Effect::Settle(settled) if !settled.asked);
+                if !effects.iter().any(at_once) {
+                    self.records.events.borrow_mut().emit(&required);
+                }
+                self.apply(effects);
+            }
+            FromSession::Cancel(id) => {
+                let effects = self.pending.cancel(&self.records.config.session, id, now());
+                self.apply(effects);
+            }
+            FromSession::Record(record) => {
+                let written = self.records.write(&record);
+                // A supervisor that is gone needs no word.
+                let _ = to.send(ToSession::Recorded(record.number, written)).await;
+            }
+            FromSession::CallStarted { call, pid, program, argv } => {
+                let mut event = self.records.event("call_started", call);
+                event.pid = Some(pid);
+                event.program = Some(record::path(&program));
+                event.argv = Some(record::argv(&argv));
+                self.records.events.borrow_mut().emit(&event);
+            }
+            FromSession::CallEnded { call, ended } => {
+                let mut event = self.records.event("call_ended", call);
+                match ended {
+                    Ended::Exited(code) => event.exit_code = Some(code),
+                    Ended::Signaled(signal) => event.signal = Some(signal),
+                    Ended::NotExecuted(errno) => event.exec_errno = Some(errno),
+                }
+                self.records.events.borrow_mut().emit(&event);
+            }
+            FromSession::Ready { .. } | FromSession::Failed(_) | FromSession::Stopped(_) => {}
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        let current = self.current == Some(reply.request);
+        match reply.result {
+            Ok(answer) => match self.pending.answer(reply.request, answer, &reply.by, now()) {
+                Ok(effects) => self.apply(effects),
+                Err(error) => debug!(request = %reply.request, by = reply.by, %error, "an answer came to nothing"),
+            },
+            Err(error) => {
+                warn!(by = reply.by, %error, "no answer");
+                let gone = matches!(error, ConsentError::Gone(_));
+                if gone {
+                    self.alive = self.alive.saturating_sub(1);
+                }
+                if current || gone {
+                    self.open = self.open.saturating_sub(1);
+                }
+                self.deny_if_nobody();
+            }
+        }
+    }
+
+    /// Denies what is shown while nobody is left to answer it, and what comes next the same way.
+    fn deny_if_nobody(&mut self) {
+        while let Some(id) = self.current
+            && self.open == 0
+        {
+            let effects = self.pending.nobody(id, now());
+            self.carry_out(effects);
+        }
+    }
+
+    fn apply(&mut self, effects: Vec<Effect>) {
+        self.carry_out(effects);
+        self.deny_if_nobody();
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        let mut batch = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Show(prompt) => {
+                    self.current = Some(prompt.request.id);
+                    self.open = self.alive;
+                    self.prompts.send_replace(Some(Rc::from(prompt)));
+                }
+                Effect::Withdraw(_) => {
+                    self.current = None;
+                    self.prompts.send_replace(None);
+                }
+                Effect::Settle(settled) => batch.push(*settled),
+            }
+        }
+        if !batch.is_empty() {
+            // The other half lives as long as this one.
+            let _ = self.settled.send(batch);
+        }
+    }
+}
+
+/// The half that writes records and then tells the supervisor, until no more decisions can fall.
+async fn release(mut settle: mpsc::UnboundedReceiver<Vec<Settled>>, to: &mpsc::Sender<ToSession>, records: &Records) {
+    while let Some(batch) = settle.recv().await {
+        let audit = Arc::clone(&records.audit);
+        let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.of_settled(settled)).collect();
+        let written = tokio::task::spawn_blocking(move || write_all(audit.as_ref(), &lines)).await.unwrap_or_default();
+        for (at, mut settled) in batch.into_iter().enumerate() {
+            if settled.outcome.permits() && !written.get(at).copied().unwrap_or(false) {
+                settled = Settled {
+                    outcome: Outcome::NotPermitted,
+                    lifetime: Lifetime::Attempt,
+                    by: BY_BROKER.to_owned(),
+                    ..settled
+                };
+                // The approval may have reached the log without being certain to stay; say what became of it, if possible.
+                let _ = records.audit.append(&records.of_settled(&settled));
+            }
+            records.tell(&settled);
+            // A supervisor that cancelled has no use for a decision, and one that is gone neither.
+            if settled.outcome != Outcome::Cancelled {
+                let _ = to.send(ToSession::Decided(decision(&settled))).await;
+            }
+        }
+    }
+}
+
+/// Which of the records are on disk.
+fn write_all(audit: &dyn Audit, lines: &[AuditRecord]) -> Vec<bool> {
+    let mut written: Vec<bool> = Vec::with_capacity(lines.len());
+    for line in lines {
+        let result = audit.append(line);
+        if let Err(error) = &result {
+            error!(%error, "a decision is not recorded");
+        }
+        written.push(result.is_ok());
+    }
+    if let Err(error) = audit.sync() {
+        error!(%error, "decisions are not on disk");
+        written.fill(false);
+    }
+    written
+}
+
+/// What the supervisor is told. One that another answer covers is an approval of this attempt: the grant itself goes with
+/// the answer.
+fn decision(settled: &Settled) -> Decision {
+    Decision {
+        request: settled.request.id,
+        outcome: if settled.outcome.permits() { Outcome::Approved } else { settled.outcome },
+        lifetime: settled.lifetime,
+        width: settled.width,
+        by: settled.by.clone(),
+    }
+}
+
+/// The runtime's clock, which tests can move.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl Records {
+    fn event(&self, event: &'static str, call: CallId) -> Event {
+        let session = self.config.session.0.clone();
+        Event { time: record::now(), event, session, call: call.0, ..Event::default() }
+    }
+
+    fn of_request(&self, event: &'static str, request: &Request) -> Event {
+        Event {
+            request: Some(request.id.to_string()),
+            pid: Some(request.who.pid),
+            program: Some(record::path(&request.who.program)),
+            argv: Some(record::argv(&request.who.argv)),
+            access: Some(request.access.as_str()),
+            operation: Some(request.operation.as_str()),
+            object: Some(record::path(&request.object)),
+            other: request.other.as_ref().map(record::path),
+            rule: Some(Rule::of(&request.rule)),
+            ..self.event(event, request.call)
+        }
+    }
+
+    fn of_settled(&self, settled: &Settled) -> AuditRecord {
+        let request = &settled.request;
+        let permits = settled.outcome.permits();
+        AuditRecord {
+            time: record::now(),
+            session: self.config.session.0.clone(),
+            call: request.call.0,
+            request: Some(request.id.to_string()),
+            user: self.config.user.clone(),
+            tool: Tool::of(&request.who),
+            access: request.access.as_str(),
+            operation: request.operation.as_str(),
+            object: record::path(&request.object),
+            other: request.other.as_ref().map(record::path),
+            rule: Rule::of(&request.rule),
+            result: settled.outcome.as_str(),
+            answered_by: settled.by.clone(),
+            duration_ms: milliseconds(settled),
+            scope: permits.then(|| settled.width.as_str()),
+            lifetime: permits.then(|| settled.lifetime.as_str()),
+        }
+    }
+
+    /// Writes what the supervisor decided by itself; `false` if it is not in the log.
+    fn write(&self, told: &Record) -> bool {
+        let line = AuditRecord {
+            time: record::now(),
+            session: self.config.session.0.clone(),
+            call: told.call.0,
+            request: None,
+            user: self.config.user.clone(),
+            tool: Tool::of(&told.who),
+            access: told.access.as_str(),
+            operation: told.operation.as_str(),
+            object: record::path(&told.object),
+            other: told.other.as_ref().map(record::path),
+            rule: Rule::of(&told.rule),
+            result: told.outcome.as_str(),
+            answered_by: told.by.clone(),
+            duration_ms: 0,
+            scope: None,
+            lifetime: None,
+        };
+        let written = self.audit.append(&line);
+        if let Err(error) = &written {
+            error!(%error, "a verdict is not recorded");
+        }
+        let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
+        self.denials.borrow_mut().count(told.access, &told.object, outcome);
+        let event = match outcome {
+            Outcome::Granted => "allowed_by_grant",
+            Outcome::Allowed | Outcome::Approved | Outcome::Cancelled => return written.is_ok(),
+            Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
+        };
+        self.events.borrow_mut().emit(&Event {
+            pid: Some(line.tool.pid),
+            program: Some(line.tool.program),
+            argv: Some(line.tool.argv),
+            access: Some(line.access),
+            operation: Some(line.operation),
+            object: Some(line.object),
+            other: line.other,
+            rule: Some(line.rule),
+            decision: Some(outcome.as_str()),
+            by: Some(line.answered_by),
+            ..self.event(event, told.call)
+        });
+        written.is_ok()
+    }
+
+    /// Tells the watchers of events, and counts denials. What was asked ends in `consent_decided`, whatever the end.
+    fn tell(&self, settled: &Settled) {
+        let request = &settled.request;
+        self.denials.borrow_mut().count(request.access, &request.object, settled.outcome);
+        let permits = settled.outcome.permits();
+        self.events.borrow_mut().emit(&Event {
+            decision: Some(settled.outcome.as_str()),
+            scope: permits.then(|| settled.width.as_str()),
+            lifetime: permits.then(|| settled.lifetime.as_str()),
+            by: Some(settled.by.clone()),
+            waited_ms: Some(milliseconds(settled)),
+            ..self.of_request(if settled.asked { "consent_decided" } else { "denied" }, request)
+        });
+    }
+}
+
+fn milliseconds(settled: &Settled) -> u64 {
+    u64::try_from(settled.waited.as_millis()).unwrap_or(u64::MAX)
+}

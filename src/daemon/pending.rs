@@ -1,0 +1,432 @@
+//! The requests that wait for an answer, of all sessions: a pure machine. Requests, answers, cancellations and the time go
+//! in; what to show and what to decide comes out. Whoever drives it ([`super::broker`]) writes the record of a decision
+//! before it releases it.
+//!
+//! What it promises: every request that was taken is decided exactly once; nothing is approved without an answer that says
+//! so; an answer names the request that was shown; nothing of an answer reaches another session.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::common::access::Level;
+use crate::common::consent::{Answer, Offer, Prompt};
+use crate::common::decision::{Lifetime, Outcome, Width};
+use crate::common::id::{RequestId, SessionId};
+use crate::common::path::RawPath;
+use crate::common::request::Request;
+use crate::policy::grants::{Grant, offered_widths};
+
+/// Requests of one session that may wait at a time; one more is denied at once.
+pub const MOST_PENDING: usize = 64;
+/// Decided requests that are remembered, to tell a second answer from an invented one.
+const MOST_DECIDED: usize = 1024;
+/// What [`Settled::by`] says where nobody was asked.
+pub const BY_BROKER: &str = "broker";
+
+/// What the machine needs to know of a session.
+#[derive(Clone, Debug)]
+pub struct SessionTerms {
+    /// How long a request waits for an answer.
+    pub timeout: Duration,
+    /// Prompts that may be shown in any minute; a request beyond is denied.
+    pub max_per_minute: u32,
+    /// The home of the session's user, which no answer may cover as a whole.
+    pub home: RawPath,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Put this to the consent agents; it replaces what the session showed before.
+    Show(Box<Prompt>),
+    /// Nothing of this session is to be shown any more.
+    Withdraw(SessionId),
+    /// Record, and then release.
+    Settle(Box<Settled>),
+}
+
+/// A request and its end.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    pub request: Rc<Request>,
+    /// As the records say it: [`Outcome::Granted`] where the answer to another request covers this one.
+    pub outcome: Outcome,
+    /// Meaningful where the outcome permits.
+    pub lifetime: Lifetime,
+    pub width: Width,
+    pub by: String,
+    pub waited: Duration,
+    /// Whether it waited at all, or was denied at once.
+    pub asked: bool,
+}
+
+/// An answer that settles nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    #[error("this request was decided already")]
+    AlreadyDecided,
+    #[error("there is no such request")]
+    Unknown,
+}
+
+/// A request id that was used before: the supervisor is not what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("request {0} was used before")]
+pub struct Reused(pub RequestId);
+
+#[derive(Debug)]
+struct Waiter {
+    request: Rc<Request>,
+    arrived: Instant,
+}
+
+/// Equal requests that one answer settles; the first one is shown.
+#[derive(Debug)]
+struct Entry {
+    lead: Waiter,
+    joined: Vec<Waiter>,
+}
+
+#[derive(Debug)]
+struct Session {
+    terms: SessionTerms,
+    entries: VecDeque<Entry>,
+    /// The lead that is before the consent agents.
+    shown: Option<RequestId>,
+    /// When prompts of the last minute were shown.
+    recent: VecDeque<Instant>,
+    /// A person who answers is there: what waits behind gets its time anew.
+    last_answer: Option<Instant>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Pending {
+    sessions: BTreeMap<SessionId, Session>,
+    decided: VecDeque<RequestId>,
+}
+
+/// Whether one answer settles both. Operation and other end may differ, because every change of an object is one access;
+/// not so where an answer holds for the attempt alone, which is then the attempt that was shown.
+fn equal(a: &Request, b: &Request) -> bool {
+    let same_attempt = a.operation == b.operation && a.other == b.other && a.who.pid == b.who.pid;
+    a.session == b.session
+        && a.call == b.call
+        && a.access == b.access
+        && a.object == b.object
+        && a.is_directory == b.is_directory
+        && a.level == b.level
+        && a.remember == b.remember
+        && (a.remember != Lifetime::Attempt || same_attempt)
+}
+
+impl Entry {
+    fn has(&self, id: RequestId) -> bool {
+        self.waiters().any(|waiter| waiter.request.id == id)
+    }
+
+    fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+        std::iter::once(&self.lead).chain(&self.joined)
+    }
+
+    fn into_waiters(self) -> impl Iterator<Item = Waiter> {
+        std::iter::once(self.lead).chain(self.joined)
+    }
+
+    fn deadline(&self, session: &Session) -> Instant {
+        let from = session.last_answer.map_or(self.lead.arrived, |answer| answer.max(self.lead.arrived));
+        // A day at the most comes from a profile; a clock that cannot hold it counts as expired.
+        from.checked_add(session.terms.timeout).unwrap_or(from)
+    }
+}
+
+/// The end of one request, without anything that lasts.
+fn end(waiter: Waiter, outcome: Outcome, by: &str, now: Instant) -> Settled {
+    Settled {
+        waited: now.saturating_duration_since(waiter.arrived),
+        request: waiter.request,
+        outcome,
+        lifetime: Lifetime::Attempt,
+        width: Width::Exact,
+        by: by.to_owned(),
+        asked: true,
+    }
+}
+
+impl Pending {
+    pub fn new() -> Pending {
+        Pending::default()
+    }
+
+    /// A session begins. One of the same name is ended first by whoever drives this; its requests stay.
+    pub fn open(&mut self, id: SessionId, terms: SessionTerms) {
+        self.sessions.entry(id).or_insert_with(|| Session {
+            terms,
+            entries: VecDeque::new(),
+            shown: None,
+            recent: VecDeque::new(),
+            last_answer: None,
+        });
+    }
+
+    /// A session is over; what waited in it is cancelled.
+    pub fn close(&mut self, id: &SessionId, now: Instant) -> Vec<Effect> {
+        let Some(session) = self.sessions.remove(id) else { return Vec::new() };
+        let mut effects = Vec::new();
+        if session.shown.is_some() {
+            effects.push(Effect::Withdraw(id.clone()));
+        }
+        for waiter in session.entries.into_iter().flat_map(Entry::into_waiters) {
+            self.settle(end(waiter, Outcome::Cancelled, BY_BROKER, now), &mut effects);
+        }
+        effects
+    }
+
+    /// A request comes in.
+    pub fn ask(&mut self, request: Request, now: Instant) -> Result<Vec<Effect>, Reused> {
+        let id = request.id;
+        if self.decided.contains(&id) || self.sessions.values().any(|session| session.find(id).is_some()) {
+            return Err(Reused(id));
+        }
+        let mut effects = Vec::new();
+        // Nobody here can prove who they are, so what needs that is not permitted.
+        let askable = matches!(request.level, Level::Allow | Level::Notify | Level::Ask);
+        let session = self.sessions.get_mut(&request.session);
+        let waiter = Waiter { request: Rc::new(request), arrived: now };
+        match session.filter(|session| askable && session.room()) {
+            Some(session) => {
+                match session.entries.iter_mut().find(|entry| equal(&entry.lead.request, &waiter.request)) {
+                    Some(entry) => entry.joined.push(waiter),
+                    None => session.entries.push_back(Entry { lead: waiter, joined: Vec::new() }),
+                }
+            }
+            None => {
+                let refused = end(waiter, Outcome::NotPermitted, BY_BROKER, now);
+                self.settle(Settled { asked: false, ..refused }, &mut effects);
+            }
+        }
+        self.show_next(now, &mut effects);
+        Ok(effects)
+    }
+
+    /// An answer to a request that was shown. `by` goes into the records.
+    ///
+    /// An answer that lasts longer than the rule allows is cut to what it allows. One that reaches further than may be
+    /// offered is taken for a mistake of the agent and denies: to ask again would ask a script for ever, and to narrow it
+    /// would do something that nobody saw.
+    pub fn answer(
+        &mut self,
+        id: RequestId,
+        answer: Answer,
+        by: &str,
+        now: Instant,
+    ) -> Result<Vec<Effect>, AnswerError> {
+        let mut effects = Vec::new();
+        let (session_id, entry) = self.take(id, &mut effects)?;
+        let lead = Rc::clone(&entry.lead.request);
+        let Some(session) = self.sessions.get_mut(&session_id) else { return Err(AnswerError::Unknown) };
+        session.last_answer = Some(now);
+        let (wanted, width) = match answer {
+            Answer::Deny => (None, Width::Exact),
+            Answer::Once(width) => (Some(Lifetime::Call), width),
+            Answer::Session(width) => (Some(Lifetime::Session), width),
+        };
+        let permitted = offered_widths(&lead, &session.terms.home).contains(&width);
+        let grant = wanted.and_then(|lifetime| {
+            Grant::from_answer(&lead, width, lifetime, by, &session.terms.home).ok().filter(|_| permitted)
+        });
+        let outcome = match (wanted, &grant) {
+            (None, _) => Outcome::Denied,
+            (Some(_), None) => Outcome::NotPermitted,
+            (Some(_), Some(_)) => Outcome::Approved,
+        };
+        let lifetime = grant.as_ref().map_or(Lifetime::Attempt, |grant| grant.lifetime);
+        let covered = grant.map(|grant| session.take_covered(&grant)).unwrap_or_default();
+        for waiter in entry.into_waiters() {
+            let settled = end(waiter, outcome, by, now);
+            let (lifetime, width) =
+                if outcome.permits() { (lifetime, width) } else { (settled.lifetime, settled.width) };
+            self.settle(Settled { lifetime, width, ..settled }, &mut effects);
+        }
+        for waiter in covered.into_iter().flat_map(Entry::into_waiters) {
+            self.settle(end(waiter, Outcome::Granted, by, now), &mut effects);
+        }
+        self.show_next(now, &mut effects);
+        Ok(effects)
+    }
+
+    /// Nobody can be asked this: denied.
+    pub fn nobody(&mut self, id: RequestId, now: Instant) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Ok((_, entry)) = self.take(id, &mut effects) {
+            for waiter in entry.into_waiters() {
+                self.settle(end(waiter, Outcome::NotPermitted, BY_BROKER, now), &mut effects);
+            }
+        }
+        self.show_next(now, &mut effects);
+        effects
+    }
+
+    /// The process behind a request is gone. Equal requests of others go on waiting; if the one that was shown is gone,
+    /// the next of them is shown, because a prompt names its process.
+    pub fn cancel(&mut self, session: &SessionId, id: RequestId, now: Instant) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let Some(own) = self.sessions.get_mut(session) else { return effects };
+        let Some(at) = own.find(id) else { return effects };
+        let gone = match own.entries.get_mut(at) {
+            Some(entry) if entry.lead.request.id != id => {
+                let position = entry.joined.iter().position(|waiter| waiter.request.id == id);
+                position.map(|position| entry.joined.remove(position))
+            }
+            Some(entry) if !entry.joined.is_empty() => {
+                let next = entry.joined.remove(0);
+                Some(std::mem::replace(&mut entry.lead, next))
+            }
+            _ => own.entries.remove(at).map(|entry| entry.lead),
+        };
+        if own.shown == Some(id) {
+            own.shown = None;
+            effects.push(Effect::Withdraw(session.clone()));
+        }
+        if let Some(gone) = gone {
+            self.settle(end(gone, Outcome::Cancelled, BY_BROKER, now), &mut effects);
+        }
+        self.show_next(now, &mut effects);
+        effects
+    }
+
+    /// Denies what has waited too long.
+    pub fn expire(&mut self, now: Instant) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let mut late = Vec::new();
+        for (id, session) in &mut self.sessions {
+            let entries = std::mem::take(&mut session.entries);
+            let (over, waiting) = entries.into_iter().partition(|entry| entry.deadline(session) <= now);
+            session.entries = waiting;
+            if session.shown.is_some_and(|shown| session.find(shown).is_none()) {
+                session.shown = None;
+                effects.push(Effect::Withdraw(id.clone()));
+            }
+            late.extend::<VecDeque<Entry>>(over);
+        }
+        for waiter in late.into_iter().flat_map(Entry::into_waiters) {
+            self.settle(end(waiter, Outcome::Timeout, BY_BROKER, now), &mut effects);
+        }
+        self.show_next(now, &mut effects);
+        effects
+    }
+
+    /// When [`Pending::expire`] has something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.sessions.values().flat_map(|session| session.entries.iter().map(|entry| entry.deadline(session))).min()
+    }
+
+    /// Requests that wait.
+    pub fn len(&self) -> usize {
+        self.sessions.values().map(Session::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes the entry of a request out of its queue.
+    fn take(&mut self, id: RequestId, effects: &mut Vec<Effect>) -> Result<(SessionId, Entry), AnswerError> {
+        let found = self.sessions.iter_mut().find_map(|(name, session)| {
+            let at = session.find(id)?;
+            let entry = session.entries.remove(at)?;
+            if session.shown == Some(entry.lead.request.id) {
+                session.shown = None;
+                effects.push(Effect::Withdraw(name.clone()));
+            }
+            Some((name.clone(), entry))
+        });
+        let known = if self.decided.contains(&id) { AnswerError::AlreadyDecided } else { AnswerError::Unknown };
+        found.ok_or(known)
+    }
+
+    fn settle(&mut self, settled: Settled, effects: &mut Vec<Effect>) {
+        if self.decided.len() >= MOST_DECIDED {
+            self.decided.pop_front();
+        }
+        self.decided.push_back(settled.request.id);
+        effects.push(Effect::Settle(Box::new(settled)));
+    }
+
+    /// Shows the first request of every session that shows none.
+    fn show_next(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        let mut refused = Vec::new();
+        for session in self.sessions.values_mut() {
+            while session.shown.is_none() && !session.entries.is_empty() {
+                if session.may_show(now) {
+                    effects.extend(session.show(now).map(|prompt| Effect::Show(Box::new(prompt))));
+                } else {
+                    refused.extend(session.entries.pop_front());
+                }
+            }
+        }
+        for waiter in refused.into_iter().flat_map(Entry::into_waiters) {
+            self.settle(end(waiter, Outcome::NotPermitted, BY_BROKER, now), effects);
+        }
+    }
+}
+
+impl Session {
+    fn len(&self) -> usize {
+        self.entries.iter().map(|entry| entry.joined.len() + 1).sum()
+    }
+
+    fn room(&self) -> bool {
+        self.len() < MOST_PENDING
+    }
+
+    fn find(&self, id: RequestId) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.has(id))
+    }
+
+    /// Takes out what a new grant covers.
+    fn take_covered(&mut self, grant: &Grant) -> Vec<Entry> {
+        if grant.lifetime == Lifetime::Attempt {
+            return Vec::new();
+        }
+        let covers = |request: &Request| {
+            request.access == grant.access
+                && grant.call.is_none_or(|call| call == request.call)
+                && grant.pattern.matches(&request.object)
+        };
+        let entries = std::mem::take(&mut self.entries);
+        let (covered, rest): (VecDeque<Entry>, VecDeque<Entry>) =
+            entries.into_iter().partition(|entry| covers(&entry.lead.request));
+        self.entries = rest;
+        covered.into()
+    }
+
+    fn may_show(&mut self, now: Instant) -> bool {
+        let minute = Duration::from_secs(60);
+        while self.recent.front().is_some_and(|&shown| now.saturating_duration_since(shown) >= minute) {
+            self.recent.pop_front();
+        }
+        u32::try_from(self.recent.len()).is_ok_and(|recent| recent < self.terms.max_per_minute)
+    }
+
+    fn show(&mut self, now: Instant) -> Option<Prompt> {
+        let entry = self.entries.front()?;
+        let request = Rc::clone(&entry.lead.request);
+        let offers = offered_widths(&request, &self.terms.home).into_iter().filter_map(|width| {
+            let grant = Grant::from_answer(&request, width, Lifetime::Session, "", &self.terms.home).ok()?;
+            Some(Offer { width, scope: grant.pattern.to_string() })
+        });
+        let prompt = Prompt {
+            offers: offers.collect(),
+            longest: request.remember,
+            attempts: entry.joined.len() + 1,
+            waiting: self.entries.len() - 1,
+            deadline: entry.deadline(self),
+            request,
+        };
+        self.shown = Some(prompt.request.id);
+        self.recent.push_back(now);
+        Some(prompt)
+    }
+}
