@@ -18,7 +18,8 @@ pub enum Access {
 }
 
 impl Access {
-    pub const ALL: [Access; 6] = [Access::Read, Access::Write, Access::Exec, Access::Connect, Access::Bind, Access::Unix];
+    pub const ALL: [Access; 6] =
+        [Access::Read, Access::Write, Access::Exec, Access::Connect, Access::Bind, Access::Unix];
 
     /// The word of the policy language.
     pub fn as_str(self) -> &'static str {

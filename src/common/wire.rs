@@ -125,17 +125,27 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromSession {
     /// Comes with the pty's master where [`Launch::on_terminal`] names a terminal. The command starts next.
-    Ready { landlock_abi: u32 },
+    Ready {
+        landlock_abi: u32,
+    },
     /// The session could not be built; the text is for the caller and holds no tool's words. The supervisor exits.
     Failed(String),
-    CallStarted { call: CallId, pid: i32, program: RawPath, argv: Vec<super::text::Untrusted> },
+    CallStarted {
+        call: CallId,
+        pid: i32,
+        program: RawPath,
+        argv: Vec<super::text::Untrusted>,
+    },
     Ask(Box<Request>),
     /// The process behind a request is gone or was interrupted; drop it.
     Cancel(RequestId),
     Record(Box<Record>),
     /// The first call's process was stopped by this signal (^Z).
     Stopped(i32),
-    CallEnded { call: CallId, ended: Ended },
+    CallEnded {
+        call: CallId,
+        ended: Ended,
+    },
 }
 
 /// A frame that cannot be read.

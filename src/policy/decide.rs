@@ -1,0 +1,190 @@
+//! The verdict on one access to one path. Runs in the supervisor on every trapped call: pure, no allocation that grows with
+//! the policy, the same answer whatever the order of rules.
+//!
+//! `deny` of any rule, then a live grant, then the strictest of the rules that match, then `[defaults]`. Nothing is decided
+//! by which pattern is longer.
+
+use crate::common::access::{Access, Level};
+use crate::common::decision::Lifetime;
+use crate::common::id::CallId;
+use crate::common::path::RawPath;
+use crate::common::request::RuleRef;
+use crate::common::scope::Pattern;
+
+use super::grants::Grants;
+use super::index::{Entry, Index};
+use super::model::Profile;
+
+/// The `id` of the rule that keeps gated's own files.
+pub const OWN_FILES: &str = "built-in:gated-files";
+/// The `id` of the rule that allows what the profile calls scratch, where the floor does not give it natively.
+pub const SCRATCH: &str = "built-in:scratch";
+
+/// What made a verdict. The numbers are positions in [`Profile::rules`], in the [`Grants`] that were given (until they
+/// change), in [`Profile::protected`] and in [`Profile::scratch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    Rule(usize),
+    Default,
+    Grant(usize),
+    BuiltIn(usize),
+    Scratch(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Verdict {
+    pub level: Level,
+    pub source: Source,
+    /// What would have decided without a grant; the same as `source` where none did.
+    pub basis: Source,
+}
+
+/// A profile, ready to decide.
+#[derive(Debug)]
+pub struct Policy {
+    profile: Profile,
+    /// In the order of [`Access::ALL`].
+    indexes: [Index; Access::ALL.len()],
+}
+
+impl Policy {
+    pub fn new(profile: &Profile) -> Policy {
+        Policy { profile: profile.clone(), indexes: Access::ALL.map(|access| compile(profile, access)) }
+    }
+
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The verdict on a canonical path, for an attempt of this call.
+    pub fn decide(&self, access: Access, path: &RawPath, call: CallId, grants: &Grants) -> Verdict {
+        let names: Vec<&[u8]> = path.components().collect();
+        let matching =
+            self.index(access).and_then(|index| index.strongest(&names, |entry| !self.is_hole(entry, &names)));
+        let (level, basis) = match matching {
+            Some(entry) => (entry.level, self.source(entry)),
+            None => (self.profile.defaults.level(access), Source::Default),
+        };
+        let granted = match level {
+            Level::Allow | Level::Deny => None,
+            Level::Notify | Level::Ask => grants.find(access, path, call, false),
+            Level::Authenticate => grants.find(access, path, call, true),
+        };
+        match granted {
+            Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis },
+            None => Verdict { level, source: basis, basis },
+        }
+    }
+
+    /// The strictest verdict above `allow` on names that would lie strictly below `directory`: what moving it, removing it
+    /// or making something else in its place would do to them. Rules on a tree that `directory` itself is in do not count.
+    /// `None` if there is none, or if grants cover all of them.
+    ///
+    /// Names that may be anywhere ([`Policy::has_floating`]) are not found here: they need a walk of what exists.
+    pub fn below(&self, access: Access, directory: &RawPath, call: CallId, grants: &Grants) -> Option<Verdict> {
+        let names: Vec<&[u8]> = directory.components().collect();
+        let guards = self.index(access)?.guards_below(&names);
+        let lifted = |entry: &&&Entry| {
+            entry.level < Level::Deny
+                && grants.find_covering(access, &entry.pattern, call, entry.level == Level::Authenticate).is_some()
+        };
+        let entry = guards.iter().find(|entry| !lifted(entry))?;
+        let source = self.source(entry);
+        Some(Verdict { level: entry.level, source, basis: source })
+    }
+
+    /// Whether a rule above `allow` speaks of a name that may be at any depth, such as `**/.env`: whoever moves a directory
+    /// must look for it in what exists below, and [`Policy::decide`] on each.
+    pub fn has_floating(&self, access: Access) -> bool {
+        self.index(access).is_some_and(Index::has_floating)
+    }
+
+    /// The rule behind a verdict; behind a grant, the rule that would have asked.
+    pub fn rule(&self, verdict: &Verdict) -> RuleRef {
+        let built_in = |id: &str, reason: Option<&str>| RuleRef {
+            profile: self.profile.name.clone(),
+            id: id.to_owned(),
+            file: self.profile.file.clone(),
+            line: 0,
+            reason: reason.map(str::to_owned),
+        };
+        let rule = match verdict.basis {
+            Source::Rule(at) => self.profile.rules.get(at),
+            Source::BuiltIn(_) => return built_in(OWN_FILES, Some("These files are gated's own.")),
+            Source::Scratch(_) => return built_in(SCRATCH, None),
+            Source::Default | Source::Grant(_) => None,
+        };
+        match rule {
+            Some(rule) => RuleRef {
+                profile: self.profile.name.clone(),
+                id: rule.id.clone(),
+                file: rule.file.clone(),
+                line: rule.line,
+                reason: rule.reason.clone(),
+            },
+            None => built_in("default", None),
+        }
+    }
+
+    /// The longest lifetime that an answer to this verdict may create.
+    pub fn remember(&self, verdict: &Verdict) -> Lifetime {
+        match verdict.basis {
+            Source::Rule(at) => self.profile.rules.get(at).map_or(Lifetime::Attempt, |rule| rule.remember),
+            Source::Default => Lifetime::Session,
+            Source::Grant(_) | Source::BuiltIn(_) | Source::Scratch(_) => Lifetime::Attempt,
+        }
+    }
+
+    fn index(&self, access: Access) -> Option<&Index> {
+        Access::ALL.iter().position(|&known| known == access).and_then(|at| self.indexes.get(at))
+    }
+
+    /// Entries are numbered built-in first, then the rules, then scratch.
+    fn source(&self, entry: &Entry) -> Source {
+        let (built_in, rules) = (self.profile.protected.len(), self.profile.rules.len());
+        match entry.rule.checked_sub(built_in) {
+            None => Source::BuiltIn(entry.rule),
+            Some(at) if at < rules => Source::Rule(at),
+            Some(at) => Source::Scratch(at.saturating_sub(rules)),
+        }
+    }
+
+    fn is_hole(&self, entry: &Entry, names: &[&[u8]]) -> bool {
+        match self.source(entry) {
+            Source::Rule(at) => {
+                let rule = self.profile.rules.get(at);
+                rule.is_some_and(|rule| rule.except.iter().any(|hole| hole.matches_names(names)))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn compile(profile: &Profile, access: Access) -> Index {
+    let mut entries = Vec::new();
+    let mut number = 0_usize;
+    let mut next = || {
+        let this = number;
+        number = number.saturating_add(1);
+        this
+    };
+    for own in &profile.protected {
+        let rule = next();
+        if access == Access::Write {
+            entries.push(Entry { pattern: Pattern::tree_of(own), level: Level::Deny, rule });
+        }
+    }
+    for own in &profile.rules {
+        let rule = next();
+        if own.access.contains(&access) {
+            entries.extend(own.path.iter().map(|pattern| Entry { pattern: pattern.clone(), level: own.level, rule }));
+        }
+    }
+    for root in &profile.scratch {
+        let rule = next();
+        if access == Access::Write {
+            entries.push(Entry { pattern: Pattern::tree_of(root), level: Level::Allow, rule });
+        }
+    }
+    Index::new(entries)
+}

@@ -1,0 +1,247 @@
+//! The notation of one policy file, `schema = 1`, with the place of every value that may have to be complained about. The
+//! file is an admin's or a user's: every mistake is an error with file, line and column, and nothing unknown is skipped.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::Spanned;
+
+use crate::common::access::{Access, Level};
+use crate::common::wire::Network;
+
+use super::load::PolicyError;
+use super::model::NoConsentAgent;
+
+/// Bytes of a policy file at the most.
+pub const MAX_FILE: usize = 1 << 20;
+
+/// A text with the name that errors give it.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub name: String,
+    pub text: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(rename = "schema")]
+    _schema: IgnoredAny,
+    pub profile: Header,
+    #[serde(default)]
+    pub vars: BTreeMap<Spanned<String>, Spanned<String>>,
+    #[serde(default)]
+    pub defaults: BTreeMap<Access, Spanned<Level>>,
+    #[serde(default)]
+    pub scratch: ScratchTable,
+    #[serde(default)]
+    pub env: Env,
+    #[serde(default)]
+    pub prompt: PromptTable,
+    #[serde(default)]
+    pub grants: GrantsTable,
+    #[serde(default, rename = "rule")]
+    pub rules: Vec<RuleTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub name: Spanned<String>,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub extends: Vec<Spanned<String>>,
+    #[serde(default, rename = "match")]
+    pub match_on: MatchTable,
+    pub network: Option<Network>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct MatchTable {
+    pub program: Vec<Spanned<String>>,
+    pub unit: Vec<Spanned<String>>,
+    pub user: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ScratchTable {
+    pub path: Vec<Spanned<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Env {
+    pub deny: Vec<Spanned<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PromptTable {
+    pub timeout: Option<Spanned<String>>,
+    pub max_per_minute: Option<Spanned<i64>>,
+    pub no_consent_agent: Option<NoConsentAgent>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct GrantsTable {
+    pub max_for: Option<Spanned<String>>,
+    pub persistent: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleTable {
+    pub id: Spanned<String>,
+    pub access: Spanned<Vec<Spanned<Access>>>,
+    pub level: Level,
+    #[serde(default)]
+    pub path: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub except: Vec<Spanned<String>>,
+    pub remember: Option<Spanned<String>>,
+    pub reason: Option<String>,
+    #[serde(default)]
+    pub examples: Examples,
+    // Terms of the language that this version does not hold; known by name so that the error can say so.
+    program: Option<Spanned<IgnoredAny>>,
+    argv: Option<Spanned<IgnoredAny>>,
+    host: Option<Spanned<IgnoredAny>>,
+    cidr: Option<Spanned<IgnoredAny>>,
+    port: Option<Spanned<IgnoredAny>>,
+    socket: Option<Spanned<IgnoredAny>>,
+    ask: Option<Spanned<IgnoredAny>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Examples {
+    #[serde(rename = "match")]
+    pub matching: Vec<Spanned<String>>,
+    pub not_match: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+struct SchemaOnly {
+    schema: Option<Spanned<i64>>,
+}
+
+impl Text {
+    /// An error at this byte of the text.
+    pub fn error(&self, at: usize, message: impl Into<String>) -> PolicyError {
+        let (line, column) = self.place(at);
+        PolicyError::Invalid { file: self.name.clone(), line, column, message: message.into() }
+    }
+
+    /// An error at a value.
+    pub fn error_at<T>(&self, value: &Spanned<T>, message: impl Into<String>) -> PolicyError {
+        self.error(value.span().start, message)
+    }
+
+    /// Line and column of a byte, both from 1; the column counts characters.
+    pub fn place(&self, at: usize) -> (u32, u32) {
+        let before = self.text.get(..at.min(self.text.len())).unwrap_or(&self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline.saturating_add(1));
+        let from_one = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
+        let in_line = before.get(line_start..).unwrap_or_default();
+        (from_one(before.matches('\n').count()), from_one(in_line.chars().count()))
+    }
+
+    fn syntax(&self, error: &toml::de::Error) -> PolicyError {
+        self.error(error.span().map_or(0, |span| span.start), error.message().replace('\n', ", "))
+    }
+}
+
+impl File {
+    /// Reads a file; the values in it are still text.
+    pub fn parse(text: &Text) -> Result<File, PolicyError> {
+        if text.text.len() > MAX_FILE {
+            return Err(text.error(0, format!("longer than {MAX_FILE} bytes")));
+        }
+        // The schema first: what another one calls unknown must not hide that it is another one.
+        match toml::from_str::<SchemaOnly>(&text.text).map_err(|error| text.syntax(&error))?.schema {
+            None => return Err(text.error(0, "`schema = 1` is missing")),
+            Some(schema) if *schema.get_ref() != 1 => {
+                let message = format!("schema {} is not known; this version reads schema 1", schema.get_ref());
+                return Err(text.error_at(&schema, message));
+            }
+            Some(_) => {}
+        }
+        let file: File = toml::from_str(&text.text).map_err(|error| text.syntax(&error))?;
+        for rule in &file.rules {
+            rule.check_supported(text)?;
+        }
+        Ok(file)
+    }
+}
+
+impl RuleTable {
+    fn check_supported(&self, text: &Text) -> Result<(), PolicyError> {
+        if self.access.get_ref().is_empty() {
+            return Err(text.error_at(&self.access, "a rule without an access; `read` or `write` was expected"));
+        }
+        for access in self.access.get_ref() {
+            match access.get_ref() {
+                Access::Read | Access::Write => {}
+                other => {
+                    let message = format!("rules for `{other}` are not supported by this version");
+                    return Err(text.error_at(access, message));
+                }
+            }
+        }
+        let terms = [
+            ("program", &self.program),
+            ("argv", &self.argv),
+            ("host", &self.host),
+            ("cidr", &self.cidr),
+            ("port", &self.port),
+            ("socket", &self.socket),
+            ("ask", &self.ask),
+        ];
+        for (name, term) in terms {
+            if let Some(term) = term {
+                return Err(text.error_at(term, format!("`{name}` in a rule is not supported by this version")));
+            }
+        }
+        if self.path.is_empty() {
+            return Err(text.error_at(&self.id, format!("rule `{}` has no `path`", self.id.get_ref())));
+        }
+        Ok(())
+    }
+}
+
+/// Reads `60s`, `15m` or `8h`: a whole number and a unit, within the limits given.
+pub(super) fn duration(
+    text: &Text,
+    value: &Spanned<String>,
+    least: Duration,
+    most: Duration,
+) -> Result<Duration, PolicyError> {
+    let seconds = parse_duration(value.get_ref()).ok_or_else(|| {
+        text.error_at(value, format!("`{}` is no duration; `60s`, `15m` or `8h` was expected", value.get_ref()))
+    })?;
+    if (least..=most).contains(&seconds) {
+        return Ok(seconds);
+    }
+    let limits = format!("{}s to {}h", least.as_secs(), most.as_secs() / 3600);
+    Err(text.error_at(value, format!("`{}` is out of range; {limits} was expected", value.get_ref())))
+}
+
+/// A whole number of seconds, minutes or hours; `None` for anything else.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return None,
+    };
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let count: u64 = digits.then(|| number.parse().ok()).flatten()?;
+    count.checked_mul(factor).map(Duration::from_secs)
+}

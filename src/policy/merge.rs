@@ -1,0 +1,364 @@
+//! Lays the files of a profile over each other and substitutes `~` and variables: from text with places to a [`Profile`].
+//! Runs as whoever starts a session, on an admin's or user's files.
+//!
+//! Rules, scratch and `[env]` add up; variables, `[defaults]`, `[prompt]`, `[grants]` and `network` of a file replace those
+//! of the files that it extends, key by key. `match` and `description` are the file's own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use toml::Spanned;
+
+use crate::common::access::{Access, Level};
+use crate::common::decision::Lifetime;
+use crate::common::path::RawPath;
+use crate::common::scope::{NameGlob, Pattern, Reach};
+use crate::common::wire::Network;
+
+use super::file::{self, File, RuleTable, Text};
+use super::load::{Context, PolicyError};
+use super::model::{Defaults, GrantLimits, Profile, Prompt, Rule};
+
+/// Trees of gated's own that no profile opens for writing, and one below the home directory.
+const OWN_TREES: [&str; 6] =
+    ["/etc/gated", "/run/gated", "/usr/lib/gated", "/usr/libexec/gated", "/var/lib/gated", "/var/log/gated"];
+const OWN_USER_TREE: &[u8] = b".config/gated";
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What stands for `~` and `{name}`.
+struct Names<'a> {
+    context: &'a Context,
+    vars: BTreeMap<String, RawPath>,
+}
+
+/// The profile of these files, the ones that are extended first; the last one is the profile itself.
+pub(super) fn merge(layers: &[(Text, File)], context: &Context) -> Result<Profile, PolicyError> {
+    let names = Names { context, vars: vars(layers, context)? };
+    let mut protected: Vec<RawPath> = OWN_TREES.iter().map(|&own| RawPath::from(own)).collect();
+    protected.push(context.home.join(OWN_USER_TREE));
+    let mut profile = Profile {
+        name: String::new(),
+        description: String::new(),
+        file: String::new(),
+        network: Network::Own,
+        rules: Vec::new(),
+        defaults: Defaults::default(),
+        scratch: Vec::new(),
+        env_deny: Vec::new(),
+        prompt: Prompt::default(),
+        grants: GrantLimits::default(),
+        match_program: Vec::new(),
+        match_unit: Vec::new(),
+        match_user: Vec::new(),
+        workspace: names.vars.get("workspace").cloned(),
+        home: context.home.clone(),
+        protected,
+        notes: Vec::new(),
+    };
+    let mut known = HashMap::new();
+    for (text, file) in layers {
+        lay_header(&mut profile, &names, text, file)?;
+        lay_tables(&mut profile, text, file)?;
+        for table in &file.rules {
+            let rule = rule(&names, text, table)?;
+            if let Some(first) = known.insert(rule.id.clone(), format!("{}:{}", rule.file, rule.line)) {
+                let message = format!("the id `{}` is taken already, at {first}", rule.id);
+                return Err(text.error_at(&table.id, message));
+            }
+            note_reads(&mut profile, &rule);
+            profile.rules.push(rule);
+        }
+    }
+    for (text, file) in layers {
+        for value in &file.scratch.path {
+            let root = scratch_root(&profile, &names, text, value)?;
+            if !profile.scratch.contains(&root) {
+                profile.scratch.push(root);
+            }
+        }
+    }
+    check_defaults(&profile, layers)?;
+    Ok(profile)
+}
+
+fn vars(layers: &[(Text, File)], context: &Context) -> Result<BTreeMap<String, RawPath>, PolicyError> {
+    let mut last = BTreeMap::new();
+    for (text, file) in layers {
+        for (name, value) in &file.vars {
+            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+            if name.get_ref().is_empty() || !name.get_ref().bytes().all(plain) {
+                let message = format!("`{}` is no variable name: a-z, 0-9 and `_` were expected", name.get_ref());
+                return Err(text.error_at(name, message));
+            }
+            if name.get_ref() == "user" {
+                return Err(text.error_at(name, "`{user}` is the user's name and cannot be set"));
+            }
+            last.insert(name.get_ref().clone(), (text, value));
+        }
+    }
+    last.into_iter().map(|(name, (text, value))| Ok((name.clone(), var(&name, text, value, context)?))).collect()
+}
+
+/// The path that a variable stands for: `@cwd`, or one that is written out.
+fn var(name: &str, text: &Text, value: &Spanned<String>, context: &Context) -> Result<RawPath, PolicyError> {
+    let written = value.get_ref().as_str();
+    let path = match written {
+        "@cwd" => context.cwd.clone(),
+        _ if written.starts_with('@') => {
+            return Err(text.error_at(value, format!("`{written}` is not known; `@cwd` or a path was expected")));
+        }
+        _ => {
+            let names = Names { context, vars: BTreeMap::new() };
+            let pattern = names.pattern(text, value)?;
+            let path = pattern.literal_prefix();
+            if Pattern::literal(&path) != pattern {
+                return Err(text.error_at(value, format!("`{written}` has a wildcard; one path was expected")));
+            }
+            path
+        }
+    };
+    if (written == "@cwd" || name == "workspace") && context.home.is_within(&path) {
+        let what =
+            if path == context.home { "the home directory" } else { "a directory that holds the home directory" };
+        let message = format!("`{name}` would be {}, {what}; start in a project's own directory", shown(&path));
+        return Err(text.error_at(value, message));
+    }
+    if (written == "@cwd" || name == "workspace") && path.components().next().is_none() {
+        return Err(text.error_at(value, format!("`{name}` would be /; start in a project's own directory")));
+    }
+    Ok(path)
+}
+
+impl Names<'_> {
+    /// A pattern with `~` and `{name}` in it. What is substituted is plain text, whatever characters it has.
+    fn pattern(&self, text: &Text, value: &Spanned<String>) -> Result<Pattern, PolicyError> {
+        let full = self.substitute(text, value)?;
+        Pattern::parse(&full).map_err(|error| text.error_at(value, format!("`{}`: {error}", value.get_ref())))
+    }
+
+    fn substitute(&self, text: &Text, value: &Spanned<String>) -> Result<String, PolicyError> {
+        let mut full = String::new();
+        for (at, name) in value.get_ref().split('/').enumerate() {
+            if at > 0 {
+                full.push('/');
+            }
+            let variable = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+            let path = match variable {
+                Some("user") => {
+                    full.push_str(
+                        Pattern::literal(&RawPath::from(self.context.user.as_str()))
+                            .to_string()
+                            .trim_start_matches('/'),
+                    );
+                    continue;
+                }
+                Some(variable) => Some(self.vars.get(variable).ok_or_else(|| {
+                    let known: Vec<String> =
+                        self.vars.keys().map(String::as_str).chain(["user"]).map(|name| format!("`{name}`")).collect();
+                    let message = format!("`{{{variable}}}` is not in [vars]; known here: {}", known.join(", "));
+                    text.error_at(value, message)
+                })?),
+                None if at == 0 && name == "~" => Some(&self.context.home),
+                None => None,
+            };
+            match path {
+                Some(_) if at > 0 => {
+                    let message = format!("`{name}` is an absolute path and stands only at the beginning of a pattern");
+                    return Err(text.error_at(value, message));
+                }
+                // `/` with something below it must not become `//`.
+                Some(path) if path.components().next().is_none() && value.get_ref().contains('/') => {}
+                Some(path) => full.push_str(&Pattern::literal(path).to_string()),
+                None => full.push_str(name),
+            }
+        }
+        Ok(full)
+    }
+
+    fn patterns(&self, text: &Text, values: &[Spanned<String>]) -> Result<Vec<Pattern>, PolicyError> {
+        values.iter().map(|value| self.pattern(text, value)).collect()
+    }
+}
+
+fn lay_header(profile: &mut Profile, names: &Names<'_>, text: &Text, file: &File) -> Result<(), PolicyError> {
+    let header = &file.profile;
+    profile.name.clone_from(header.name.get_ref());
+    profile.description.clone_from(&header.description);
+    profile.file.clone_from(&text.name);
+    profile.network = header.network.unwrap_or(profile.network);
+    profile.match_program = names.patterns(text, &header.match_on.program)?;
+    profile.match_unit = globs(text, &header.match_on.unit)?;
+    profile.match_user.clone_from(&header.match_on.user);
+    Ok(())
+}
+
+fn lay_tables(profile: &mut Profile, text: &Text, file: &File) -> Result<(), PolicyError> {
+    for (access, level) in &file.defaults {
+        *profile.defaults.level_mut(*access) = *level.get_ref();
+    }
+    for glob in globs(text, &file.env.deny)? {
+        if !profile.env_deny.contains(&glob) {
+            profile.env_deny.push(glob);
+        }
+    }
+    if let Some(timeout) = &file.prompt.timeout {
+        profile.prompt.timeout = file::duration(text, timeout, SECOND, DAY)?;
+    }
+    if let Some(most) = &file.prompt.max_per_minute {
+        profile.prompt.max_per_minute = u32::try_from(*most.get_ref())
+            .ok()
+            .filter(|most| (1..=600).contains(most))
+            .ok_or_else(|| text.error_at(most, format!("{} is out of range; 1 to 600 was expected", most.get_ref())))?;
+    }
+    if let Some(queue) = file.prompt.no_consent_agent {
+        profile.prompt.no_consent_agent = queue;
+    }
+    if let Some(longest) = &file.grants.max_for {
+        profile.grants.max_for = Some(file::duration(text, longest, SECOND, DAY.saturating_mul(30))?);
+    }
+    if let Some(persistent) = file.grants.persistent {
+        profile.grants.persistent = persistent;
+    }
+    Ok(())
+}
+
+fn globs(text: &Text, values: &[Spanned<String>]) -> Result<Vec<NameGlob>, PolicyError> {
+    let glob = |value: &Spanned<String>| {
+        NameGlob::parse(value.get_ref())
+            .map_err(|error| text.error_at(value, format!("`{}`: {error}", value.get_ref())))
+    };
+    values.iter().map(glob).collect()
+}
+
+fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, PolicyError> {
+    let id = table.id.get_ref();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if id.is_empty() || id.len() > 64 || !id.bytes().all(plain) || id == "default" {
+        let message =
+            format!("`{id}` is no rule id: 1 to 64 letters, digits, `-`, `_` and `.` were expected, not `default`");
+        return Err(text.error_at(&table.id, message));
+    }
+    let mut access: Vec<Access> = table.access.get_ref().iter().map(|access| *access.get_ref()).collect();
+    access.sort_unstable();
+    access.dedup();
+    let rule = Rule {
+        id: id.clone(),
+        file: text.name.clone(),
+        line: text.place(table.id.span().start).0,
+        access,
+        path: names.patterns(text, &table.path)?,
+        except: names.patterns(text, &table.except)?,
+        level: table.level,
+        remember: remember(text, table)?,
+        reason: table.reason.clone(),
+    };
+    check_examples(names, text, table, &rule)?;
+    Ok(rule)
+}
+
+fn remember(text: &Text, table: &RuleTable) -> Result<Lifetime, PolicyError> {
+    let Some(value) = &table.remember else { return Ok(Lifetime::Session) };
+    match value.get_ref().as_str() {
+        "attempt" => Ok(Lifetime::Attempt),
+        "call" => Ok(Lifetime::Call),
+        "session" => Ok(Lifetime::Session),
+        later if later == "persistent" || file::parse_duration(later).is_some() => {
+            let message =
+                format!("remember = \"{later}\" is not supported by this version; use `attempt`, `call` or `session`");
+            Err(text.error_at(value, message))
+        }
+        other => {
+            Err(text.error_at(value, format!("`{other}` is no lifetime; `attempt`, `call` or `session` was expected")))
+        }
+    }
+}
+
+fn check_examples(names: &Names<'_>, text: &Text, table: &RuleTable, rule: &Rule) -> Result<(), PolicyError> {
+    let examples = &table.examples;
+    let both = examples
+        .matching
+        .iter()
+        .map(|value| (value, true))
+        .chain(examples.not_match.iter().map(|value| (value, false)));
+    for (value, expected) in both {
+        let example = names.pattern(text, value)?;
+        let path = example.literal_prefix();
+        if Pattern::literal(&path) != example {
+            return Err(text
+                .error_at(value, format!("the example `{}` has a wildcard; one path was expected", value.get_ref())));
+        }
+        if rule.matches(&path) != expected {
+            let does = if expected { "does not match, but is in `match`" } else { "matches, but is in `not_match`" };
+            return Err(text.error_at(value, format!("rule `{}`: the example `{}` {does}", rule.id, value.get_ref())));
+        }
+    }
+    Ok(())
+}
+
+/// A root of scratch: a tree that is not everything, holds nothing of gated's own, and in which no rule has its names.
+fn scratch_root(
+    profile: &Profile,
+    names: &Names<'_>,
+    text: &Text,
+    value: &Spanned<String>,
+) -> Result<RawPath, PolicyError> {
+    let refuse = |message: String| Err(text.error_at(value, format!("scratch `{}`: {message}", value.get_ref())));
+    let Some(root) = names.pattern(text, value)?.as_tree() else {
+        return refuse("`/directory/**` was expected".to_owned());
+    };
+    if root.components().next().is_none() || profile.home.is_within(&root) {
+        return refuse("it would hold the home directory or everything".to_owned());
+    }
+    let overlap = |own: &&RawPath| own.is_within(&root) || root.is_within(own);
+    if let Some(own) = profile.protected.iter().find(overlap) {
+        return refuse(format!("gated's own {} is in it, or it in that", shown(own)));
+    }
+    let below: Vec<&[u8]> = root.components().collect();
+    let inside = |rule: &&Rule| {
+        rule.level > Level::Allow
+            && rule.access.contains(&Access::Write)
+            && rule.path.iter().any(|path| path.reach_below(&below) == Reach::Named)
+    };
+    match profile.rules.iter().find(inside) {
+        Some(rule) => {
+            refuse(format!("no rule holds in scratch, but `{}` ({}:{}) has names there", rule.id, rule.file, rule.line))
+        }
+        None => Ok(root),
+    }
+}
+
+/// Refuses a default that this version would not hold, unless the session's own network, where nothing can be reached,
+/// holds it anyway.
+fn check_defaults(profile: &Profile, layers: &[(Text, File)]) -> Result<(), PolicyError> {
+    for (text, file) in layers {
+        for (access, level) in &file.defaults {
+            let held = match access {
+                Access::Write => true,
+                Access::Connect | Access::Bind => profile.network == Network::Own,
+                Access::Read | Access::Exec | Access::Unix => false,
+            };
+            if *level.get_ref() > Level::Allow && !held {
+                let message = format!(
+                    "{access} = \"{}\" is not supported by this version, which does not hold `{access}`",
+                    level.get_ref()
+                );
+                return Err(text.error_at(level, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn note_reads(profile: &mut Profile, rule: &Rule) {
+    if rule.level > Level::Allow && rule.access.contains(&Access::Read) {
+        profile
+            .notes
+            .push(format!("{}:{}: rule `{}`: reads are not held by this version", rule.file, rule.line, rule.id));
+    }
+}
+
+fn shown(path: &RawPath) -> String {
+    path.as_bytes().escape_ascii().to_string()
+}

@@ -1,0 +1,186 @@
+//! A profile as everybody below the loader sees it: names, `~` and variables substituted, what it extends merged in. Made
+//! by whoever reads the files (the broker), sent to the supervisor, which trusts it: it is the session's law.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::access::{Access, Level};
+use crate::common::decision::Lifetime;
+use crate::common::path::RawPath;
+use crate::common::scope::{NameGlob, Pattern};
+use crate::common::wire::Network;
+
+/// The profile of one session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    pub name: String,
+    pub description: String,
+    /// Where it stands; `built-in:NAME` for one that is compiled in.
+    pub file: String,
+    pub network: Network,
+    /// What is extended first, then the profile's own, each in file order.
+    pub rules: Vec<Rule>,
+    pub defaults: Defaults,
+    /// Roots of trees that the tool may change without a verdict, as long as [`super::plan`] finds them fit.
+    pub scratch: Vec<RawPath>,
+    /// Names of environment variables that a tool does not get.
+    pub env_deny: Vec<NameGlob>,
+    pub prompt: Prompt,
+    pub grants: GrantLimits,
+    /// Programs that choose this profile by themselves.
+    pub match_program: Vec<Pattern>,
+    /// systemd units that choose it; `*` stands for any bytes.
+    pub match_unit: Vec<NameGlob>,
+    /// Users that it is for.
+    pub match_user: Vec<String>,
+    /// The variable `workspace`, if there is one.
+    pub workspace: Option<RawPath>,
+    pub home: RawPath,
+    /// Trees of gated's own files: every write is denied, whatever else the profile says.
+    pub protected: Vec<RawPath>,
+    /// What this version accepts but does not hold yet; one sentence each, with its place, to be shown when a session starts.
+    pub notes: Vec<String>,
+}
+
+/// One `[[rule]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    pub id: String,
+    pub file: String,
+    /// From 1: the line of the rule's `id`.
+    pub line: u32,
+    pub access: Vec<Access>,
+    pub path: Vec<Pattern>,
+    /// Holes in this rule, and in no other.
+    pub except: Vec<Pattern>,
+    pub level: Level,
+    /// The longest lifetime that an answer may create.
+    pub remember: Lifetime,
+    pub reason: Option<String>,
+}
+
+impl Rule {
+    /// Whether the rule speaks about `path`.
+    pub fn matches(&self, path: &RawPath) -> bool {
+        self.path.iter().any(|pattern| pattern.matches(path)) && !self.except.iter().any(|hole| hole.matches(path))
+    }
+}
+
+/// `[defaults]`: what holds where no rule matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Defaults {
+    pub read: Level,
+    pub write: Level,
+    pub exec: Level,
+    pub connect: Level,
+    pub bind: Level,
+    pub unix: Level,
+}
+
+impl Defaults {
+    pub fn level(&self, access: Access) -> Level {
+        match access {
+            Access::Read => self.read,
+            Access::Write => self.write,
+            Access::Exec => self.exec,
+            Access::Connect => self.connect,
+            Access::Bind => self.bind,
+            Access::Unix => self.unix,
+        }
+    }
+
+    pub(super) fn level_mut(&mut self, access: Access) -> &mut Level {
+        match access {
+            Access::Read => &mut self.read,
+            Access::Write => &mut self.write,
+            Access::Exec => &mut self.exec,
+            Access::Connect => &mut self.connect,
+            Access::Bind => &mut self.bind,
+            Access::Unix => &mut self.unix,
+        }
+    }
+}
+
+impl Default for Defaults {
+    /// What holds where a profile is silent: writes are asked for. The other accesses are not held by this version, and the
+    /// loader refuses a file that expects it.
+    fn default() -> Defaults {
+        Defaults {
+            read: Level::Allow,
+            write: Level::Ask,
+            exec: Level::Allow,
+            connect: Level::Allow,
+            bind: Level::Allow,
+            unix: Level::Allow,
+        }
+    }
+}
+
+/// `[prompt]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// How long a request waits for an answer; one second to 24 hours.
+    pub timeout: Duration,
+    /// Questions to one person per minute, 1 to 600; more are denied.
+    pub max_per_minute: u32,
+    pub no_consent_agent: NoConsentAgent,
+}
+
+impl Default for Prompt {
+    fn default() -> Prompt {
+        Prompt { timeout: Duration::from_secs(60), max_per_minute: 60, no_consent_agent: NoConsentAgent::Deny }
+    }
+}
+
+/// What happens to a request when there is nobody to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoConsentAgent {
+    /// It is denied at once.
+    Deny,
+    /// It waits for one until the time-out.
+    Queue,
+}
+
+/// `[grants]`: limits on what an answer may create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct GrantLimits {
+    /// The longest time that a timed answer may hold; `None` where only the lifetimes themselves limit it.
+    pub max_for: Option<Duration>,
+    /// Whether an answer may outlive the session.
+    pub persistent: bool,
+}
+
+/// An encoded profile that does not decode.
+#[derive(Debug, thiserror::Error)]
+#[error("the profile does not decode: {0}")]
+pub struct Undecodable(#[from] postcard::Error);
+
+impl Profile {
+    /// The bytes that [`Profile::decode`] reads.
+    pub fn encode(&self) -> Vec<u8> {
+        // Only a type that cannot say its length fails here, and there is none; no bytes would not decode.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// Bytes left over are an error.
+    pub fn decode(bytes: &[u8]) -> Result<Profile, Undecodable> {
+        match postcard::take_from_bytes(bytes)? {
+            (profile, []) => Ok(profile),
+            _ => Err(Undecodable(postcard::Error::DeserializeBadEncoding)),
+        }
+    }
+
+    /// Whether a tool gets the environment variable with this name.
+    pub fn keeps_variable(&self, name: &[u8]) -> bool {
+        !self.env_deny.iter().any(|glob| glob.matches(name))
+    }
+
+    /// Adds a file or tree of gated's own, canonical, to what no rule and no answer can open for writing.
+    pub fn protect(&mut self, path: RawPath) {
+        if !self.protected.contains(&path) {
+            self.protected.push(path);
+        }
+    }
+}

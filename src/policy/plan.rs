@@ -1,0 +1,38 @@
+//! What the floor may give natively. Asked by whoever builds a session, with nothing but the profile: Landlock cannot deny
+//! inside a tree that it allows, so a tree that holds anything with rules of its own must be judged instead.
+
+use crate::common::path::RawPath;
+
+use super::model::Profile;
+
+/// The trees that a session has to itself.
+pub const PRIVATE: [&str; 2] = ["/tmp", "/dev/shm"];
+
+/// Roots of scratch, by who gives the right to change what is below.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scratch {
+    /// The floor grants these; nothing in them is judged.
+    pub native: Vec<RawPath>,
+    /// These hold a place with rules and are judged call by call; put them into [`Profile::scratch`] to have what no rule
+    /// speaks about allowed.
+    pub judged: Vec<RawPath>,
+}
+
+/// Which of the session's private trees and the profile's scratch the floor may grant. A private tree is not native if the
+/// workspace or `cwd` lies in it (they are bound into it from outside); scratch is not native if the workspace does; neither
+/// is if a file of gated's own does.
+pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch {
+    let holds = |root: &RawPath, place: &RawPath| place.is_within(root);
+    let mut plan = Scratch::default();
+    for (root, is_private) in
+        private.iter().map(|root| (root, true)).chain(profile.scratch.iter().map(|root| (root, false)))
+    {
+        let judged = profile.workspace.iter().chain(&profile.protected).any(|place| holds(root, place))
+            || (is_private && holds(root, cwd));
+        let list = if judged { &mut plan.judged } else { &mut plan.native };
+        if !list.contains(root) {
+            list.push(root.clone());
+        }
+    }
+    plan
+}
