@@ -60,7 +60,10 @@ pub enum Answer {
     /// a thread that is known to have a signal pending.
     Restart,
     /// The call returns this file at the lowest free number.
-    File { file: OwnedFd, close_on_exec: bool },
+    File {
+        file: OwnedFd,
+        close_on_exec: bool,
+    },
     /// The kernel runs the call as if it had not been held.
     Native(Enforced),
 }

@@ -1,1 +1,19 @@
-//! (see lib.rs)
+//! The session supervisor: holds the notification listeners of one session, decides, performs.
+//!
+//! Runs as the user, without a capability, in the session's mount namespace and the host's pid and network namespaces. All
+//! that comes from the tool is hostile; all that leaves towards the broker is typed ([`crate::common::wire`]).
+
+pub mod calls;
+pub mod decimal;
+pub mod decode;
+pub mod floor;
+pub mod interrupt;
+pub mod judge;
+pub mod listener;
+pub mod perform;
+pub mod pool;
+pub mod resolve;
+pub mod stuck;
+pub mod sys;
+pub mod target;
+pub mod upstream;

@@ -21,6 +21,7 @@ use crate::common::path::RawPath;
 const LINKS_AT_MOST: u32 = 40;
 const PROC_ROOT_INODE: u64 = 1;
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -46,6 +47,39 @@ pub struct Object {
     pub path: RawPath,
 }
 
+impl Object {
+    /// Whether this is no file of any file system that has names: a pipe, a socket, a memfd, an anonymous inode.
+    pub fn is_nameless(&self) -> bool {
+        const PIPEFS: i64 = 0x5049_5045;
+        const SOCKFS: i64 = 0x534f_434b;
+        const ANON_INODE: i64 = 0x0904_1934;
+        let kind = fstatfs(&self.handle).map(|stat| stat.f_type);
+        match kind {
+            Ok(PIPEFS | SOCKFS | ANON_INODE) => true,
+            // memfd_create(2): a file of an internal tmpfs that was never linked.
+            Ok(TMPFS_MAGIC) => self.path.as_bytes().starts_with(b"/memfd:") && matches!(self.has_no_name(), Ok(true)),
+            _ => false,
+        }
+    }
+
+    /// Whether no name leads to it: unlinked, or never linked.
+    pub fn has_no_name(&self) -> Result<bool, Errno> {
+        Ok(fstat(&self.handle)?.st_nlink == 0)
+    }
+
+    pub fn is_directory(&self) -> Result<bool, Errno> {
+        Ok(FileType::from_raw_mode(fstat(&self.handle)?.st_mode) == FileType::Directory)
+    }
+
+    /// The path to judge by: of an unlinked file, the last one that it had.
+    pub fn judged_path(&self) -> Result<RawPath, Errno> {
+        match self.path.as_bytes().strip_suffix(b" (deleted)") {
+            Some(former) if self.has_no_name()? => Ok(RawPath::new(former)),
+            _ => Ok(self.path.clone()),
+        }
+    }
+}
+
 /// Where a walk ended.
 #[derive(Debug)]
 pub enum Found {
@@ -54,6 +88,11 @@ pub enum Found {
 }
 
 impl Place {
+    /// A name in a directory that the caller has pinned itself.
+    pub fn new(directory: OwnedFd, directory_path: RawPath, name: CString) -> Place {
+        Place { directory, directory_path, name, links: 0 }
+    }
+
     /// The name without trailing slashes.
     pub fn plain_name(&self) -> &[u8] {
         let name = self.name.as_bytes();
@@ -119,7 +158,9 @@ impl Resolver {
         if parents.is_empty() {
             return match fstat(&base) {
                 Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => Err(Errno::NOTDIR.into()),
-                _ => Ok(Found::Place(Place { directory: base, directory_path: base_path, name: owned(name)?, links: 0 })),
+                _ => {
+                    Ok(Found::Place(Place { directory: base, directory_path: base_path, name: owned(name)?, links: 0 }))
+                }
             };
         }
         let text = owned(parents)?;
@@ -192,8 +233,9 @@ impl Resolver {
                     return Ok(Object { handle, path });
                 }
                 Err(rustix::io::Errno::LOOP) if !follows => {
-                    let handle = openat2(&place.directory, &*place.name, ENTRY, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
-                        .map_err(Errno::from)?;
+                    let handle =
+                        openat2(&place.directory, &*place.name, ENTRY, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+                            .map_err(Errno::from)?;
                     return Ok(Object { handle, path: place.path() });
                 }
                 Err(rustix::io::Errno::LOOP) => {

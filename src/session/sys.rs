@@ -105,23 +105,11 @@ pub fn symlinkat(text: &CStr, directory: BorrowedFd<'_>, name: &CStr) -> Result<
     call(libc::SYS_symlinkat, [Arg::Text(text), fd(directory), Arg::Text(name), NONE, NONE, NONE])
 }
 
-pub fn linkat(
-    from: BorrowedFd<'_>,
-    old: &CStr,
-    to: BorrowedFd<'_>,
-    new: &CStr,
-    flags: i32,
-) -> Result<i64, Errno> {
+pub fn linkat(from: BorrowedFd<'_>, old: &CStr, to: BorrowedFd<'_>, new: &CStr, flags: i32) -> Result<i64, Errno> {
     call(libc::SYS_linkat, [fd(from), Arg::Text(old), fd(to), Arg::Text(new), number(flags), NONE])
 }
 
-pub fn renameat2(
-    from: BorrowedFd<'_>,
-    old: &CStr,
-    to: BorrowedFd<'_>,
-    new: &CStr,
-    flags: u32,
-) -> Result<i64, Errno> {
+pub fn renameat2(from: BorrowedFd<'_>, old: &CStr, to: BorrowedFd<'_>, new: &CStr, flags: u32) -> Result<i64, Errno> {
     call(libc::SYS_renameat2, [fd(from), Arg::Text(old), fd(to), Arg::Text(new), number(flags), NONE])
 }
 
@@ -164,10 +152,7 @@ pub fn futimens(file: BorrowedFd<'_>, times: Option<&[u8; 32]>) -> Result<i64, E
 /// setxattr(2); follows, so the path is one that names a pinned object.
 pub fn setxattr(path: &CStr, name: &CStr, value: &[u8], flags: u32) -> Result<i64, Errno> {
     let length = value.len() as i64;
-    call(
-        libc::SYS_setxattr,
-        [Arg::Text(path), Arg::Text(name), Arg::Bytes(value), number(length), number(flags), NONE],
-    )
+    call(libc::SYS_setxattr, [Arg::Text(path), Arg::Text(name), Arg::Bytes(value), number(length), number(flags), NONE])
 }
 
 pub fn fsetxattr(file: BorrowedFd<'_>, name: &CStr, value: &[u8], flags: u32) -> Result<i64, Errno> {

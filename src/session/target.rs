@@ -76,6 +76,11 @@ impl<'a> Target<'a> {
         self.notification
     }
 
+    /// The outer `/proc`.
+    pub fn outer_procfs(&self) -> BorrowedFd<'a> {
+        self.procfs
+    }
+
     /// The thread still waits, so what was read so far was its own.
     pub fn confirm(&self) -> Result<(), Unreadable> {
         if self.listener.is_waiting(self.notification) { Ok(()) } else { Err(Unreadable::Gone) }
@@ -199,10 +204,7 @@ impl<'a> Target<'a> {
             words.pop();
         }
         words.truncate(SHOWN_WORDS);
-        let argv = words
-            .into_iter()
-            .map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word)))
-            .collect();
+        let argv = words.into_iter().map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word))).collect();
         let who = Who { pid: self.status()?.process, program: link(c"exe")?, argv, cwd: link(c"cwd")? };
         self.confirm()?;
         Ok(who)

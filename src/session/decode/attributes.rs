@@ -29,9 +29,9 @@ pub(super) fn decode(target: &Target<'_>, number: i64, r: Registers) -> Result<O
     let (subject, change) = match number {
         libc::SYS_fchmod => (Subject::Descriptor(r.int(0)), Change::Mode(r.mode(1))),
         libc::SYS_fchmodat => (named(r.int(0), 1, true)?, Change::Mode(r.mode(2))),
-        sys::SYS_FCHMODAT2 => (flagged(r.int(0), r.int(3), || path(r.int(0), 1))?, Change::Mode(r.mode(2))),
+        sys::SYS_FCHMODAT2 => (flagged(r.int(3), || path(r.int(0), 1))?, Change::Mode(r.mode(2))),
         libc::SYS_fchown => (Subject::Descriptor(r.int(0)), owner(r, 1)),
-        libc::SYS_fchownat => (flagged(r.int(0), r.int(4), || path(r.int(0), 1))?, owner(r, 2)),
+        libc::SYS_fchownat => (flagged(r.int(4), || path(r.int(0), 1))?, owner(r, 2)),
         libc::SYS_utimensat => return utimensat(target, r),
         libc::SYS_setxattr => (named_after(set_xattr(target, r, 1)?, || named(CWD, 0, true))?),
         libc::SYS_lsetxattr => (named_after(set_xattr(target, r, 1)?, || named(CWD, 0, false))?),
@@ -65,8 +65,7 @@ pub(super) fn decode(target: &Target<'_>, number: i64, r: Registers) -> Result<O
         #[cfg(target_arch = "x86_64")]
         libc::SYS_futimesat => {
             let times = microseconds(target, r.long(2))?;
-            let subject =
-                if r.long(1) == 0 { Subject::Descriptor(r.int(0)) } else { named(r.int(0), 1, true)? };
+            let subject = if r.long(1) == 0 { Subject::Descriptor(r.int(0)) } else { named(r.int(0), 1, true)? };
             (subject, Change::Times(times))
         }
         _ => return Ok(None),
@@ -86,7 +85,7 @@ fn owner(r: Registers, first: usize) -> Change {
 }
 
 /// The subject of a call with `AT_SYMLINK_NOFOLLOW` and `AT_EMPTY_PATH`; other flags are `EINVAL` before the path is read.
-fn flagged(directory: i32, flags: i32, path: impl FnOnce() -> Result<At, Unreadable>) -> Result<Subject, Unreadable> {
+fn flagged(flags: i32, path: impl FnOnce() -> Result<At, Unreadable>) -> Result<Subject, Unreadable> {
     if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
         return Err(Errno::INVAL.into());
     }
@@ -101,9 +100,11 @@ fn descriptor_if_empty(target: &Target<'_>, r: Registers, flags: i32) -> Result<
     if flags & libc::AT_EMPTY_PATH != 0 && address == 0 && directory >= 0 {
         return Ok(Subject::Descriptor(directory));
     }
-    let subject = flagged(directory, flags, || at(target, directory, address))?;
+    let subject = flagged(flags, || at(target, directory, address))?;
     match &subject {
-        Subject::Path { at: At { path: Ok(path), .. }, may_be_empty: true, .. } if path.is_empty() && directory >= 0 => {
+        Subject::Path { at: At { path: Ok(path), .. }, may_be_empty: true, .. }
+            if path.is_empty() && directory >= 0 =>
+        {
             Ok(Subject::Descriptor(directory))
         }
         _ => Ok(subject),
@@ -125,7 +126,7 @@ fn utimensat(target: &Target<'_>, r: Registers) -> Result<Option<Attempt>, Unrea
         }
         Subject::Descriptor(r.int(0))
     } else {
-        flagged(r.int(0), r.int(3), || at(target, r.int(0), r.long(1)))?
+        flagged(r.int(3), || at(target, r.int(0), r.long(1)))?
     };
     Ok(Some(Attempt::Change { subject, change: Change::Times(times) }))
 }
@@ -174,13 +175,7 @@ fn set_xattr(target: &Target<'_>, r: Registers, first: usize) -> Result<Change, 
 }
 
 /// In the kernel's order (`setxattr_copy`, fs/xattr.c): flags, name, size, value.
-fn xattr_value(
-    target: &Target<'_>,
-    name: u64,
-    value: u64,
-    size: u64,
-    flags: u32,
-) -> Result<Change, Unreadable> {
+fn xattr_value(target: &Target<'_>, name: u64, value: u64, size: u64, flags: u32) -> Result<Change, Unreadable> {
     if flags & !(libc::XATTR_CREATE | libc::XATTR_REPLACE) as u32 != 0 {
         return Err(Errno::INVAL.into());
     }

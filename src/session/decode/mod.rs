@@ -33,29 +33,72 @@ pub enum Subject {
 #[derive(Clone, Debug)]
 pub enum Change {
     Mode(u32),
-    Owner { user: u32, group: u32 },
+    Owner {
+        user: u32,
+        group: u32,
+    },
     /// `struct timespec[2]`, or now.
     Times(Option<[u8; 32]>),
-    SetXattr { name: CString, value: Vec<u8>, flags: u32 },
-    RemoveXattr { name: CString },
+    SetXattr {
+        name: CString,
+        value: Vec<u8>,
+        flags: u32,
+    },
+    RemoveXattr {
+        name: CString,
+    },
     /// `struct file_attr` of file_setattr(2).
     FileAttributes(Vec<u8>),
     /// An ioctl that sets inode flags; its number and its argument.
-    InodeFlags { command: u32, argument: Vec<u8> },
+    InodeFlags {
+        command: u32,
+        argument: Vec<u8>,
+    },
 }
 
 /// One trapped call, decoded.
 #[derive(Clone, Debug)]
 pub enum Attempt {
-    Open { at: At, how: OpenHow, strict: bool },
-    MakeDirectory { at: At, mode: u32 },
-    Remove { at: At, flags: i32 },
-    Rename { from: At, to: At, flags: u32 },
-    Link { from: At, to: At, flags: i32 },
-    Symlink { text: CString, at: At },
-    MakeNode { at: At, mode: u32, device: u32 },
-    Truncate { at: At, length: i64 },
-    Change { subject: Subject, change: Change },
+    Open {
+        at: At,
+        how: OpenHow,
+        strict: bool,
+    },
+    MakeDirectory {
+        at: At,
+        mode: u32,
+    },
+    Remove {
+        at: At,
+        flags: i32,
+    },
+    Rename {
+        from: At,
+        to: At,
+        flags: u32,
+    },
+    Link {
+        from: At,
+        to: At,
+        flags: i32,
+    },
+    Symlink {
+        text: CString,
+        at: At,
+    },
+    MakeNode {
+        at: At,
+        mode: u32,
+        device: u32,
+    },
+    Truncate {
+        at: At,
+        length: i64,
+    },
+    Change {
+        subject: Subject,
+        change: Change,
+    },
     /// A call that succeeds without a look at its object: utimensat(2) with two `UTIME_OMIT`.
     Nothing,
 }
@@ -172,11 +215,7 @@ fn open_how(flags: i32, mode: u32) -> OpenHow {
         flags &= PATH_FLAGS;
     }
     let creates = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
-    OpenHow {
-        flags: u64::from(flags as u32),
-        mode: if creates { u64::from(mode & 0o7777) } else { 0 },
-        resolve: 0,
-    }
+    OpenHow { flags: u64::from(flags as u32), mode: if creates { u64::from(mode & 0o7777) } else { 0 }, resolve: 0 }
 }
 
 fn openat2(target: &Target<'_>, registers: Registers) -> Result<Attempt, Unreadable> {
