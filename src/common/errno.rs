@@ -32,6 +32,10 @@ impl Errno {
     pub const BUSY: Errno = Errno(libc::EBUSY as u16);
     pub const SRCH: Errno = Errno(libc::ESRCH as u16);
     pub const RANGE: Errno = Errno(libc::ERANGE as u16);
+    pub const NOTTY: Errno = Errno(libc::ENOTTY as u16);
+    pub const AFNOSUPPORT: Errno = Errno(libc::EAFNOSUPPORT as u16);
+    pub const PROTONOSUPPORT: Errno = Errno(libc::EPROTONOSUPPORT as u16);
+    pub const NOPROTOOPT: Errno = Errno(libc::ENOPROTOOPT as u16);
 
     /// `None` outside 1..=4095.
     pub fn new(raw: i32) -> Option<Errno> {

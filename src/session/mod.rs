@@ -1,7 +1,8 @@
-//! The session supervisor: holds the notification listeners of one session, decides, performs.
+//! The session supervisor: builds a session, then holds its notification listeners, decides and performs.
 //!
-//! Runs as the user, without a capability, in the session's mount namespace and the host's pid and network namespaces. All
-//! that comes from the tool is hostile; all that leaves towards the broker is typed ([`crate::common::wire`]).
+//! Starts as root ([`launch`]) and leaves it for good before the tool exists; from then on it runs as the user, without a
+//! capability, in the session's mount namespace and the host's pid and network namespaces. All that comes from the tool is
+//! hostile; all that leaves towards the broker is typed ([`crate::common::wire`]).
 
 pub mod calls;
 pub mod decimal;
@@ -9,11 +10,14 @@ pub mod decode;
 pub mod floor;
 pub mod interrupt;
 pub mod judge;
+pub mod launch;
+pub mod life;
 pub mod listener;
 pub mod perform;
 pub mod pool;
 pub mod resolve;
 pub mod stuck;
+pub mod supervise;
 pub mod sys;
 pub mod target;
 pub mod upstream;

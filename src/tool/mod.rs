@@ -1,1 +1,15 @@
-//! (see lib.rs)
+//! What runs between the start of a session and the first instruction of the tool: as root until [`privileges`] drops it
+//! for good, then as the user, always before any byte that the tool controls is looked at.
+
+pub mod command;
+pub mod descriptors;
+pub mod filter;
+pub mod floor;
+pub mod init;
+pub mod leader;
+pub mod link;
+pub mod messages;
+pub mod mounts;
+pub mod namespaces;
+pub mod privileges;
+pub mod syscalls;

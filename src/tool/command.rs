@@ -1,0 +1,162 @@
+//! The command's own process, from fork to execve(2): as the user, not dumpable, with one thread. It makes the caller's
+//! conditions its own, enters the floor and the filter, and executes the command once the supervisor serves the listener.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::{Pid, execve, getpid, setpgid, tcsetpgrp};
+
+use super::descriptors::{become_stdio, close_rest_on_exec};
+use super::floor::Floor;
+use super::link::Link;
+use super::messages::{CallOrder, FromCall, ToCall};
+use super::mounts::identity_of;
+
+/// Exit status of a command that could not be set up; the supervisor was told why (env(1)).
+const FAILED: i32 = 125;
+
+/// Execute the order, or tell why not and exit.
+pub fn run_and_exit(
+    floor: &Floor,
+    order: &CallOrder,
+    link: &Link<FromCall, ToCall>,
+    stdio: [OwnedFd; 3],
+    terminal: Option<&OwnedFd>,
+) -> ! {
+    let report = match prepare(floor, order, link, stdio, terminal) {
+        Ok(()) => FromCall::NotExecuted(execute(order) as i32),
+        Err(text) => FromCall::Failed(text),
+    };
+    let _ = link.send(&report, &[]);
+    // SAFETY: _exit(2) has no precondition; nothing of the leader's must be unwound or flushed here.
+    unsafe { libc::_exit(FAILED) }
+}
+
+fn prepare(
+    floor: &Floor,
+    order: &CallOrder,
+    link: &Link<FromCall, ToCall>,
+    stdio: [OwnedFd; 3],
+    terminal: Option<&OwnedFd>,
+) -> Result<(), String> {
+    let says = |what: &'static str| move |error: &dyn std::fmt::Display| format!("cannot {what}: {error}");
+    setpgid(Pid::from_raw(0), Pid::from_raw(0)).map_err(|errno| says("make a process group")(&errno))?;
+    if let Some(terminal) = terminal
+        && !order.in_background
+    {
+        // SIGTTOU is ignored until the signals are restored below.
+        tcsetpgrp(terminal, getpid()).map_err(|errno| says("take the terminal")(&errno))?;
+    }
+    enter_directory(order)?;
+    let stdio = place_terminal(stdio, order.on_terminal, terminal).map_err(|error| says("use the terminal")(&error))?;
+    become_stdio(stdio).map_err(|error| says("set stdin, stdout and stderr")(&error))?;
+    close_rest_on_exec().map_err(|error| says("close other files")(&error))?;
+    // A limit of 1 byte, not 0, is what stops a core_pattern handler, which runs as root outside (core(5)).
+    setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(|errno| says("limit core files")(&errno))?;
+    umask(Mode::from_bits_truncate(order.umask));
+    restore_signals(order.ignored_signals).map_err(|errno| says("restore the signals")(&errno))?;
+    floor.enter().map_err(|error| error.to_string())?;
+    link.send(&FromCall::Trapped, &[]).map_err(|error| says("hand over the listener")(&error))?;
+    match link.receive() {
+        Ok(Some(received)) if matches!(received.message, ToCall::Go) => Ok(()),
+        Ok(_) => Err("the supervisor is gone".into()),
+        Err(error) => Err(says("wait for the supervisor")(&error)),
+    }
+}
+
+/// By path, in the session's view, with the user's rights: a descriptor of the directory outside would lead out of it.
+fn enter_directory(order: &CallOrder) -> Result<(), String> {
+    let path = order.cwd.as_path();
+    let entered = nix::unistd::chdir(path).map_err(io::Error::from).and_then(|()| identity_of(Path::new(".")));
+    match entered {
+        Ok(identity) if identity == order.cwd_identity => Ok(()),
+        Ok(_) => Err(format!("the current directory {} is another one inside the session", path.display())),
+        Err(error) => Err(format!("cannot enter the current directory {}: {error}", path.display())),
+    }
+}
+
+fn place_terminal(stdio: [OwnedFd; 3], on_terminal: [bool; 3], terminal: Option<&OwnedFd>) -> io::Result<[OwnedFd; 3]> {
+    let [stdin, stdout, stderr] = stdio;
+    let place = |fd: OwnedFd, is_terminal: bool| match terminal {
+        Some(terminal) if is_terminal => terminal.as_fd().try_clone_to_owned(),
+        None if is_terminal => Err(io::ErrorKind::NotFound.into()),
+        _ => Ok(fd),
+    };
+    let [first, second, third] = on_terminal;
+    Ok([place(stdin, first)?, place(stdout, second)?, place(stderr, third)?])
+}
+
+/// Default dispositions but for what the caller ignores, and nothing blocked.
+fn restore_signals(ignored: u64) -> nix::Result<()> {
+    for number in Signal::iterator() {
+        if matches!(number, Signal::SIGKILL | Signal::SIGSTOP) {
+            continue;
+        }
+        let is_ignored = ignored.checked_shr((number as u32).saturating_sub(1)).is_some_and(|bits| bits & 1 == 1);
+        let disposition = if is_ignored { SigHandler::SigIgn } else { SigHandler::SigDfl };
+        // SAFETY: neither disposition runs code.
+        unsafe { signal(number, disposition) }?;
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)
+}
+
+/// Returns only with the errno of the execve(2) that came closest, as execvp(3) reports it.
+fn execute(order: &CallOrder) -> Errno {
+    let words =
+        |words: &[Vec<u8>]| words.iter().map(|word| CString::new(word.as_slice())).collect::<Result<Vec<_>, _>>();
+    let (Ok(argv), Ok(environment)) = (words(&order.command), words(&order.environment)) else { return Errno::EINVAL };
+    let Some(program) = argv.first() else { return Errno::ENOENT };
+    let mut reason = Errno::ENOENT;
+    for candidate in candidates(program.to_bytes(), search_path(&order.environment)) {
+        let Ok(path) = CString::new(candidate) else { continue };
+        match try_execute(&path, &argv, &environment) {
+            Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {}
+            Errno::EACCES => reason = Errno::EACCES,
+            other => return other,
+        }
+    }
+    reason
+}
+
+fn try_execute(path: &CStr, argv: &[CString], environment: &[CString]) -> Errno {
+    match execve(path, argv, environment) {
+        Ok(never) => match never {},
+        // A script without an interpreter line is the shell's (execvp(3)).
+        Err(Errno::ENOEXEC) => {
+            let shell = [c"/bin/sh".to_owned(), path.to_owned()];
+            let words: Vec<&CStr> =
+                shell.iter().map(CString::as_c_str).chain(argv.iter().skip(1).map(CString::as_c_str)).collect();
+            execve(c"/bin/sh", &words, environment).err().unwrap_or(Errno::ENOEXEC)
+        }
+        Err(errno) => errno,
+    }
+}
+
+/// The value of `PATH` in an environment; the C library's default without one (confstr(3)).
+pub fn search_path(environment: &[Vec<u8>]) -> &[u8] {
+    environment.iter().find_map(|entry| entry.strip_prefix(b"PATH=")).unwrap_or(b"/bin:/usr/bin")
+}
+
+/// Where execvp(3) looks for `program`, in order.
+pub fn candidates(program: &[u8], search_path: &[u8]) -> Vec<Vec<u8>> {
+    if program.is_empty() {
+        return Vec::new();
+    }
+    if program.contains(&b'/') {
+        return vec![program.to_vec()];
+    }
+    let join = |directory: &[u8]| {
+        // An empty element is the current directory.
+        let directory =
+            if directory.is_empty() { Path::new(".") } else { Path::new(std::ffi::OsStr::from_bytes(directory)) };
+        directory.join(std::ffi::OsStr::from_bytes(program)).as_os_str().as_bytes().to_vec()
+    };
+    search_path.split(|byte| *byte == b':').map(join).collect()
+}

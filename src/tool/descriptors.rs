@@ -1,0 +1,69 @@
+//! Which file descriptors a process of ours keeps, and which a tool gets. Runs in init, in leaders and in the command's
+//! child, each with one thread, as whoever they are.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
+
+/// Close everything but 0, 1, 2 and `kept`. For a process that was forked from one that owned more, and that will leave with
+/// exit or execve(2): what it inherited in memory must not be used, or dropped, any more.
+pub fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().filter_map(|fd| u32::try_from(fd.as_raw_fd()).ok()).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept {
+        if fd > first {
+            close_range(first, fd.saturating_sub(1), 0)?;
+        }
+        first = first.max(fd.saturating_add(1));
+    }
+    close_range(first, u32::MAX, 0)
+}
+
+/// Let no descriptor but 0, 1 and 2 survive execve(2).
+pub fn close_rest_on_exec() -> io::Result<()> {
+    close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// close_range(2), Linux 5.9; the flag 5.11.
+fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
+    // SAFETY: the callers say that nothing in this process uses the closed numbers afterwards.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Make these stdin, stdout and stderr; they survive execve(2).
+pub fn become_stdio(stdio: [OwnedFd; 3]) -> io::Result<()> {
+    let [stdin, stdout, stderr] = stdio;
+    rustix::stdio::dup2_stdin(&stdin)?;
+    rustix::stdio::dup2_stdout(&stdout)?;
+    rustix::stdio::dup2_stderr(&stderr)?;
+    // A descriptor that is one of the three itself must stay; the rest is closed as usual.
+    for fd in [stdin, stdout, stderr] {
+        if fd.as_raw_fd() <= 2 {
+            let _ = fd.into_raw_fd();
+        }
+    }
+    Ok(())
+}
+
+/// Put /dev/null in the place of stdin, stdout and stderr.
+pub fn become_silent() -> io::Result<()> {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
+/// Why a descriptor of the caller's is no stdin, stdout or stderr for a tool; `None` if it is one. A directory would be a way
+/// around the session's view by openat(2), an `O_PATH` descriptor likewise.
+pub fn unfit_for_stdio(fd: &OwnedFd) -> Option<&'static str> {
+    let is_directory = fstat(fd).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_dir());
+    match fcntl_getfl(fd) {
+        _ if is_directory => Some("a directory"),
+        Ok(flags) if flags.contains(OFlags::PATH) => Some("an O_PATH descriptor"),
+        Ok(_) => None,
+        Err(_) => Some("not open"),
+    }
+}

@@ -1,0 +1,138 @@
+//! The Landlock floor: what a sandboxed process can change even if every process of ours is dead. Built in the session's
+//! init, as the user, before the tool exists; entered by each command's child before its execve(2).
+//!
+//! Reading and executing are not handled. Every right to change is, and is granted only on the roots that [`Floor::native`]
+//! names; for anything else the kernel refuses the tool's own attempt, and only the supervisor can perform it.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
+
+use super::messages::{NativeGrant, NativeRoot};
+use super::mounts::DEVICES;
+use crate::common::path::RawPath;
+
+/// The lowest ABI that has every right which the floor handles: scopes of signals and abstract sockets (6, Linux 6.12).
+pub const LOWEST_ABI: u32 = 6;
+
+/// No floor, no session.
+#[derive(Debug, thiserror::Error)]
+pub enum FloorError {
+    #[error(
+        "this kernel has no Landlock (built without it, or not in lsm= on its command line); gated needs ABI {wanted}"
+    )]
+    None { wanted: u32 },
+    #[error("this kernel has Landlock ABI {found}; gated needs {wanted} (Linux 6.12 has 6)")]
+    TooOld { found: u32, wanted: u32 },
+    #[error("Landlock ruleset: {0}")]
+    Ruleset(#[from] landlock::RulesetError),
+    #[error("cannot open {} for the floor: {source}", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error("Landlock is enforced in part only")]
+    Partial,
+}
+
+/// A ruleset ready to be entered, any number of times.
+pub struct Floor {
+    ruleset: RulesetCreated,
+    native: Vec<NativeRoot>,
+    abi: u32,
+}
+
+/// The kernel's Landlock ABI (landlock_create_ruleset(2)); `None` without Landlock.
+pub fn kernel_abi() -> Option<u32> {
+    const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
+    // SAFETY: with the version flag the kernel reads no attribute; a null pointer of size 0 is what it asks for.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    };
+    u32::try_from(version).ok().filter(|version| *version > 0)
+}
+
+impl Floor {
+    /// Build the ruleset for a session with these scratch trees (absolute; one that is missing, no directory, or reached
+    /// through a link is left out). Needs `wanted` or [`LOWEST_ABI`], whichever is higher.
+    pub fn build(scratch: &[RawPath], wanted: u32) -> Result<Floor, FloorError> {
+        let wanted = wanted.max(LOWEST_ABI);
+        let abi = kernel_abi().ok_or(FloorError::None { wanted })?;
+        if abi < wanted {
+            return Err(FloorError::TooOld { found: abi, wanted });
+        }
+        let every_change = AccessFs::from_write(ABI::V6);
+        let mut floor = Floor {
+            ruleset: Ruleset::default()
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(every_change)?
+                .scope(Scope::Signal | Scope::AbstractUnixSocket)?
+                .create()?,
+            native: Vec::new(),
+            abi,
+        };
+        let to_device = AccessFs::WriteFile | AccessFs::IoctlDev;
+        for (name, ..) in DEVICES {
+            floor = floor.grant(RawPath::from("/dev").join(name.as_bytes()), to_device, NativeGrant::WriteFile)?;
+        }
+        floor = floor.grant(RawPath::from("/dev/pts"), to_device, NativeGrant::WriteFile)?;
+        // A shell's `>` truncates, which is a right of its own for the regular files of /proc.
+        let to_proc = AccessFs::WriteFile | AccessFs::Truncate;
+        floor = floor.grant(RawPath::from("/proc"), to_proc, NativeGrant::WriteFile)?;
+        for path in scratch {
+            if fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_dir()) {
+                floor = floor.grant(path.clone(), every_change, NativeGrant::Scratch)?;
+            }
+        }
+        Ok(floor)
+    }
+
+    fn grant(self, path: RawPath, rights: BitFlags<AccessFs>, grant: NativeGrant) -> Result<Floor, FloorError> {
+        let Floor { ruleset, mut native, abi } = self;
+        let root = match open_without_links(path.as_path()) {
+            Ok(root) => root,
+            // A scratch path that runs through a link is not the tree that the profile's author saw.
+            Err(rustix::io::Errno::LOOP) => return Ok(Floor { ruleset, native, abi }),
+            Err(errno) => return Err(FloorError::Open { path: path.as_path().to_path_buf(), source: errno.into() }),
+        };
+        let found = fstat(&root)
+            .map_err(|errno| FloorError::Open { path: path.as_path().to_path_buf(), source: errno.into() })?;
+        let ruleset = ruleset.add_rule(PathBeneath::new(root.as_fd(), rights))?;
+        native.push(NativeRoot { path, identity: (found.st_dev, found.st_ino), grant });
+        Ok(Floor { ruleset, native, abi })
+    }
+
+    /// The roots on which a trapped call may continue natively, and how far.
+    pub fn native(&self) -> &[NativeRoot] {
+        &self.native
+    }
+
+    /// The kernel's ABI, at least the one that was asked for.
+    pub fn abi(&self) -> u32 {
+        self.abi
+    }
+
+    /// Put the calling thread, and all that it will start, on this floor for good.
+    pub fn enter(&self) -> Result<(), FloorError> {
+        let ruleset = self.ruleset.try_clone().map_err(|source| FloorError::Open { path: PathBuf::new(), source })?;
+        let status = ruleset.restrict_self()?;
+        if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
+            Ok(())
+        } else {
+            Err(FloorError::Partial)
+        }
+    }
+}
+
+fn open_without_links(path: &Path) -> rustix::io::Result<OwnedFd> {
+    openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}

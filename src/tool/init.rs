@@ -1,0 +1,112 @@
+//! Pid 1 of a session. Starts as root in the new namespaces, finishes the mounts, leaves root for good, and from then on,
+//! as the user, does three things only: it reaps what nobody else reaps, starts calls that the supervisor orders, and dies
+//! with the supervisor, which ends every process of the session (pid_namespaces(7)). It never runs code of the tool and is
+//! not dumpable; the tool can only send it signals that it does not listen to.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::descriptors::close_all_but;
+use super::floor::Floor;
+use super::leader;
+use super::link::{Link, LinkError};
+use super::messages::{CallOrder, FromInit, ToInit};
+use super::mounts::build_view_inside;
+use super::namespaces::bring_loopback_up;
+use super::privileges::leave_root;
+use crate::common::path::RawPath;
+use crate::common::wire::{Identity, Network};
+
+/// What init must know; it is copied with the supervisor's memory.
+pub struct InitOrder<'a> {
+    pub user: &'a Identity,
+    pub network: Network,
+    /// The trees that the floor grants.
+    pub scratch: &'a [RawPath],
+    pub landlock_abi_min: u32,
+}
+
+/// The whole life of init; returns its exit status. Every other descriptor than that of `supervisor` is closed.
+pub fn run(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> u8 {
+    let served = prepare(order, supervisor).and_then(|floor| {
+        let ready = FromInit::Ready { landlock_abi: floor.abi(), native: floor.native().to_vec() };
+        supervisor.send(&ready, &[]).map_err(|error| error.to_string())?;
+        serve(&floor, supervisor).map_err(|error| error.to_string())
+    });
+    match served {
+        Ok(()) => 0,
+        Err(text) => {
+            // If the supervisor cannot be told, it sees the end of this process.
+            let _ = supervisor.send(&FromInit::Failed(text), &[]);
+            1
+        }
+    }
+}
+
+fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result<Floor, String> {
+    close_all_but(&[supervisor.as_fd()]).map_err(|error| format!("cannot close what is not init's: {error}"))?;
+    if order.network == Network::Own {
+        bring_loopback_up().map_err(|error| format!("cannot bring lo up: {error}"))?;
+    }
+    build_view_inside().map_err(|error| error.to_string())?;
+    leave_root(order.user, true).map_err(|error| error.to_string())?;
+    // The supervisor may have died before the parent-death signal was set.
+    if !supervisor.is_open() {
+        return Err("the supervisor is gone".into());
+    }
+    Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())
+}
+
+fn serve(floor: &Floor, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkError> {
+    let mut children = SigSet::empty();
+    children.add(Signal::SIGCHLD);
+    children.thread_block().map_err(std::io::Error::from)?;
+    let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(std::io::Error::from)?;
+    loop {
+        let mut polled = [PollFd::new(supervisor, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let [order, child] = polled.map(|one| !one.revents().is_empty());
+        if child {
+            while let Ok(Some(_)) = ended.read_signal() {}
+            reap();
+        }
+        if order {
+            match supervisor.receive()? {
+                None => return Ok(()),
+                Some(received) => match received.message {
+                    ToInit::Call(order) => start_call(floor, &order, received.fds)?,
+                },
+            }
+        }
+    }
+}
+
+/// Take in every child that has ended: leaders and orphans.
+fn reap() {
+    while let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            return;
+        }
+    }
+}
+
+fn start_call(floor: &Floor, order: &CallOrder, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+    // SAFETY: init has one thread, so the child may do anything that init may.
+    match unsafe { fork() } {
+        Ok(ForkResult::Parent { .. }) => Ok(()),
+        Ok(ForkResult::Child) => leader::run_and_exit(floor, order, fds),
+        // No leader, no link: the supervisor sees the call's end of it close.
+        Err(Errno::EAGAIN | Errno::ENOMEM) => Ok(()),
+        Err(errno) => Err(std::io::Error::from(errno).into()),
+    }
+}

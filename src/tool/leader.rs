@@ -1,0 +1,164 @@
+//! The leader of a call: a child of init, one per call, as the user, outside the filter and the floor, not dumpable. It leads the call's
+//! session (setsid(2)) so that the terminal has somebody of ours in charge, starts the command in a process group of its
+//! own, and tells the supervisor when that stops or ends. It reads nothing of the tool.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigHandler, SigSet, Signal, killpg, signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork, setpgid, setsid, tcgetpgrp, tcsetpgrp};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::command;
+use super::descriptors::close_all_but;
+use super::floor::Floor;
+use super::link::Link;
+use super::messages::{CallOrder, FromCall, ToCall};
+use crate::common::wire::Ended;
+
+/// What an order brings besides its text.
+pub struct CallFds {
+    pub link: OwnedFd,
+    pub stdio: [OwnedFd; 3],
+    pub terminal: Option<OwnedFd>,
+}
+
+impl CallFds {
+    /// In the order that [`CallOrder`] says.
+    pub fn from(fds: Vec<OwnedFd>) -> Option<CallFds> {
+        let mut fds = fds.into_iter();
+        let link = fds.next()?;
+        let stdio = [fds.next()?, fds.next()?, fds.next()?];
+        Some(CallFds { link, stdio, terminal: fds.next() })
+    }
+}
+
+/// The whole life of a leader.
+pub fn run_and_exit(floor: &Floor, order: &CallOrder, fds: Vec<OwnedFd>) -> ! {
+    let status = match CallFds::from(fds) {
+        Some(fds) => lead(floor, order, fds),
+        None => 1,
+    };
+    // Nothing of init's must be unwound or flushed here.
+    // SAFETY: _exit(2) has no precondition.
+    unsafe { libc::_exit(status) }
+}
+
+fn lead(floor: &Floor, order: &CallOrder, fds: CallFds) -> i32 {
+    let kept = [&fds.link].into_iter().chain(&fds.stdio).chain(&fds.terminal);
+    let kept: Vec<_> = kept.map(AsFd::as_fd).collect();
+    let closed = close_all_but(&kept);
+    let CallFds { link, stdio, terminal } = fds;
+    let link = Link::new(link);
+    let led = closed.map_err(|error| format!("cannot close what is not the call's: {error}")).and_then(|()| {
+        let started = start(floor, order, &link, stdio, terminal.as_ref())
+            .map_err(|error| format!("cannot start a call: {error}"))?;
+        attend(&link, started, terminal.as_ref()).map_err(|error| format!("cannot wait for a call: {error}"))
+    });
+    match led {
+        Ok(()) => 0,
+        Err(text) => {
+            let _ = link.send(&FromCall::Failed(text), &[]);
+            1
+        }
+    }
+}
+
+/// Become a session leader on the call's terminal and fork the command's child; returns when that has executed or ended.
+fn start(
+    floor: &Floor,
+    order: &CallOrder,
+    link: &Link<FromCall, ToCall>,
+    stdio: [OwnedFd; 3],
+    terminal: Option<&OwnedFd>,
+) -> std::io::Result<Pid> {
+    setsid()?;
+    if let Some(terminal) = terminal {
+        rustix::process::ioctl_tiocsctty(terminal)?;
+    }
+    // A background process that hands over the terminal gets SIGTTOU otherwise (tcsetpgrp(3)).
+    // SAFETY: SIG_IGN runs no code.
+    unsafe { signal(Signal::SIGTTOU, SigHandler::SigIgn) }?;
+    // SIGCHLD is waited for with a descriptor; init has it blocked already.
+    let (executed, executing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // SAFETY: the leader has one thread, so the child may do anything that it may.
+    match unsafe { fork() }? {
+        ForkResult::Child => {
+            drop(executed);
+            command::run_and_exit(floor, order, link, stdio, terminal)
+        }
+        ForkResult::Parent { child } => {
+            drop(executing);
+            // The child does the same: whoever comes first.
+            match setpgid(child, child) {
+                Ok(()) | Err(Errno::EACCES | Errno::ESRCH) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            // Until its execve(2) the child speaks on the link; its end of the pipe closes with that, or with its death.
+            let mut nothing = [0; 1];
+            while rustix::io::read(&executed, &mut nothing) == Err(rustix::io::Errno::INTR) {}
+            Ok(child)
+        }
+    }
+}
+
+/// Report on the command and pass signals to it, until it ends or the supervisor is gone.
+fn attend(link: &Link<FromCall, ToCall>, command: Pid, terminal: Option<&OwnedFd>) -> std::io::Result<()> {
+    let mut children = SigSet::empty();
+    children.add(Signal::SIGCHLD);
+    let changed = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    loop {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED;
+        let report = match waitpid(command, Some(flags))? {
+            WaitStatus::Exited(_, status) => Some(FromCall::Ended(Ended::Exited(status))),
+            WaitStatus::Signaled(_, signal, _) => Some(FromCall::Ended(Ended::Signaled(signal as i32))),
+            WaitStatus::Stopped(_, signal) => Some(FromCall::Stopped(signal as i32)),
+            _ => None,
+        };
+        if let Some(report) = report {
+            link.send(&report, &[]).map_err(std::io::Error::other)?;
+            if matches!(report, FromCall::Ended(_)) {
+                return Ok(());
+            }
+            continue;
+        }
+        let mut polled = [PollFd::new(link, PollFlags::IN), PollFd::new(&changed, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let [order, child] = polled.map(|one| !one.revents().is_empty());
+        if child {
+            while let Ok(Some(_)) = changed.read_signal() {}
+        }
+        if order {
+            match link.receive().map_err(std::io::Error::other)?.map(|received| received.message) {
+                None => return Ok(()),
+                Some(ToCall::Go) => {}
+                Some(ToCall::Signal(number)) => pass_signal(number, command, terminal),
+                Some(ToCall::Continue) => continue_command(command, terminal),
+            }
+        }
+    }
+}
+
+/// To the terminal's foreground group, where there is a terminal; the command's own otherwise. A group that is gone already
+/// needs no signal.
+fn pass_signal(number: i32, command: Pid, terminal: Option<&OwnedFd>) {
+    let own = nix::unistd::getpgrp();
+    let group =
+        terminal.and_then(|terminal| tcgetpgrp(terminal).ok()).filter(|group| group.as_raw() > 0 && *group != own);
+    if let Ok(signal) = Signal::try_from(number) {
+        let _ = killpg(group.unwrap_or(command), signal);
+    }
+}
+
+/// Give the command the terminal and let it run on; one that is gone needs neither.
+fn continue_command(command: Pid, terminal: Option<&OwnedFd>) {
+    if let Some(terminal) = terminal {
+        let _ = tcsetpgrp(terminal, command);
+    }
+    let _ = killpg(command, Signal::SIGCONT);
+}
