@@ -118,7 +118,18 @@ impl Relay {
 
     /// Move some bytes; waits until that is possible, for ever while paused or over. May be dropped at any await.
     pub async fn turn(&mut self) -> io::Result<()> {
-        let Relay { terminal: _, screen_and_keys: terminal, master, to_tool, to_terminal, screen, reads, paused, is_mute, is_over } = self;
+        let Relay {
+            terminal: _,
+            screen_and_keys: terminal,
+            master,
+            to_tool,
+            to_terminal,
+            screen,
+            reads,
+            paused,
+            is_mute,
+            is_over,
+        } = self;
         let takes_keys = *reads && !*paused && !*is_mute && !*is_over && to_tool.is_empty();
         let takes_output = !*paused && !*is_over && to_terminal.is_empty();
         tokio::select! {

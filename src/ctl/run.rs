@@ -92,7 +92,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, RunError> {
     leave_root(&caller.invoking, false)?;
     debug!(session = %started.session, "started");
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(step("start the runtime"))?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(step("start the runtime"))?;
     let ended = runtime.block_on(async { Client::new(started, ignored)?.run().await })?;
     terminal::restore();
     let name = command.first().map(|name| name.escape_ascii().to_string()).unwrap_or_default();
@@ -127,7 +128,17 @@ impl Client {
         let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
         let signals = listen_to_signals(ignored).map_err(step("listen to signals"))?;
         let wants_keys = on_terminal.contains(&true) && !starts_in_background(on_terminal);
-        Ok(Client { supervisor, arrivals, to_session, signals, terminal, relay: None, wants_keys, ended: None, failure: None })
+        Ok(Client {
+            supervisor,
+            arrivals,
+            to_session,
+            signals,
+            terminal,
+            relay: None,
+            wants_keys,
+            ended: None,
+            failure: None,
+        })
     }
 
     /// Until every process of the session is gone and everything it wrote is shown.
@@ -199,7 +210,11 @@ impl Client {
             self.release_terminal();
             // What ^Z would have done had the terminal been ours alone: the whole job stops. This thread is the only one that
             // takes signals, so it has been continued when this returns. In an orphaned group the kernel ignores it.
-            let stopped = if self.relay.is_some() && signal != Signal::SIGSTOP { killpg(getpgrp(), signal) } else { raise(Signal::SIGSTOP) };
+            let stopped = if self.relay.is_some() && signal != Signal::SIGSTOP {
+                killpg(getpgrp(), signal)
+            } else {
+                raise(Signal::SIGSTOP)
+            };
             stopped.map_err(|errno| step("stop")(errno.into()))?;
         }
         self.take_terminal()?;
@@ -242,9 +257,7 @@ fn listen_to_signals(ignored: u64) -> io::Result<mpsc::Receiver<Signal>> {
         }
         let mut stream = signal(SignalKind::from_raw(number as i32))?;
         let arrived = arrived.clone();
-        tokio::spawn(async move {
-            while stream.recv().await.is_some() && arrived.send(number).await.is_ok() {}
-        });
+        tokio::spawn(async move { while stream.recv().await.is_some() && arrived.send(number).await.is_ok() {} });
     }
     Ok(arrivals)
 }

@@ -69,15 +69,19 @@ pub fn as_caller<T>(
     path: &Path,
     open: impl FnOnce(&Path) -> io::Result<T>,
 ) -> Result<T, StartError> {
-    with_file_rights_of(&caller.invoking, || open(path))?
-        .map_err(|source| StartError::File { what, path: path.to_path_buf(), source })
+    with_file_rights_of(&caller.invoking, || open(path))?.map_err(|source| StartError::File {
+        what,
+        path: path.to_path_buf(),
+        source,
+    })
 }
 
 /// Load the profile with the caller's rights, for the tool's user.
 pub fn load_profile(caller: &Caller, selector: ProfileSelector, directory: &Directory) -> Result<Profile, StartError> {
     let loaded = with_file_rights_of(&caller.invoking, || {
         // A home that does not exist stays as the user database has it.
-        let home = fs::canonicalize(caller.tool.home.as_path()).map_or_else(|_| caller.tool.home.clone(), RawPath::from);
+        let home =
+            fs::canonicalize(caller.tool.home.as_path()).map_or_else(|_| caller.tool.home.clone(), RawPath::from);
         let context = Context { home, user: caller.tool.name.clone(), cwd: directory.path.clone() };
         policy::load(selector, &context, &|path| fs::read_to_string(path))
     })?;
@@ -161,8 +165,11 @@ pub fn start(
     let stand_in = null().map_err(step("open /dev/null"))?;
     let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     // The caller's terminal itself never enters the session.
-    let stdio: Vec<BorrowedFd<'_>> =
-        standard.into_iter().zip(on_terminal).map(|(fd, is_terminal)| if is_terminal { stand_in.as_fd() } else { fd }).collect();
+    let stdio: Vec<BorrowedFd<'_>> = standard
+        .into_iter()
+        .zip(on_terminal)
+        .map(|(fd, is_terminal)| if is_terminal { stand_in.as_fd() } else { fd })
+        .collect();
     link.send(&ToSession::Launch(Box::new(launch)), &stdio)?;
     Ok(Started { session, link: Arc::new(link), supervisor, terminal, on_terminal })
 }
@@ -220,7 +227,9 @@ mod tests {
 
     #[test]
     fn a_shell_is_interactive_without_operands_and_without_a_command() {
-        assert!(is_interactive(&["bash"]) && is_interactive(&["/bin/zsh", "-l"]) && is_interactive(&["bash", "--norc"]));
+        assert!(
+            is_interactive(&["bash"]) && is_interactive(&["/bin/zsh", "-l"]) && is_interactive(&["bash", "--norc"])
+        );
         assert!(!is_interactive(&["bash", "-c", "true"]) && !is_interactive(&["sh", "-ec", "true"]));
         assert!(!is_interactive(&["bash", "script"]) && !is_interactive(&["cat"]) && !is_interactive(&["sh", "-"]));
     }

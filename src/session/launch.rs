@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::life::{self, NobodyWaits};
+use super::life;
+use super::supervise::supervise;
 use crate::common::path::RawPath;
 use crate::common::wire::{self, FromSession, Launch, ToSession};
 use crate::policy::model::{Profile, Undecodable};
@@ -98,15 +99,18 @@ pub fn main() -> ExitCode {
     };
     let broker = Arc::new(broker);
     match build(order, Arc::clone(&broker)) {
-        Ok(session) => {
-            life::run(session, Arc::new(NobodyWaits));
-            ExitCode::SUCCESS
-        }
+        Ok(mut session) => match supervise(&mut session) {
+            Ok(answers) => {
+                life::run(session, answers);
+                ExitCode::SUCCESS
+            }
+            Err(error) => refuse(&broker, &error),
+        },
         Err(error) => refuse(&broker, &error),
     }
 }
 
-fn refuse(broker: &BrokerLink, error: &LaunchError) -> ExitCode {
+fn refuse(broker: &BrokerLink, error: &dyn std::error::Error) -> ExitCode {
     // A client that is gone needs no reason.
     let _ = broker.send(&FromSession::Failed(error.to_string()), &[]);
     ExitCode::from(125)
@@ -134,7 +138,8 @@ pub fn receive_order(broker: &BrokerLink) -> Result<Order, LaunchError> {
     if launch.version != wire::VERSION {
         return Err(LaunchError::Version { theirs: launch.version });
     }
-    let stdio: [OwnedFd; 3] = received.fds.try_into().map_err(|fds: Vec<OwnedFd>| LaunchError::Descriptors(fds.len()))?;
+    let stdio: [OwnedFd; 3] =
+        received.fds.try_into().map_err(|fds: Vec<OwnedFd>| LaunchError::Descriptors(fds.len()))?;
     for (fd, stream) in stdio.iter().zip(["stdin", "stdout", "stderr"]) {
         if let Some(what) = unfit_for_stdio(fd) {
             return Err(LaunchError::Stdio { stream, what });
@@ -196,7 +201,19 @@ impl Parts {
         let Parts { launch, broker, init_link, call, main_pid, listener, native, outer_proc, landlock_abi } = self;
         let call = Arc::new(call);
         Session {
-            launch, profile, scratch, broker, init, init_link, call, main_pid, listener, native, outer_proc, landlock_abi }
+            launch,
+            profile,
+            scratch,
+            broker,
+            init,
+            init_link,
+            call,
+            main_pid,
+            listener,
+            native,
+            outer_proc,
+            landlock_abi,
+        }
     }
 }
 
@@ -272,7 +289,8 @@ fn open_terminal(launch: &Launch) -> Result<Terminal, LaunchError> {
         unlockpt(&master)?;
         let slave = ioctl_tiocgptpeer(&master, flags)?;
         if let Some(window) = launch.window {
-            let size = rustix::termios::Winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
+            let size =
+                rustix::termios::Winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
             rustix::termios::tcsetwinsize(&slave, size)?;
         }
         Ok(Terminal { master, slave })
@@ -288,7 +306,8 @@ fn open_proc() -> Result<OwnedFd, LaunchError> {
 
 /// The supervisor holds descriptors for everybody in the session.
 fn raise_descriptor_limit() -> Result<(), LaunchError> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|errno| step("read the limit of open files")(errno.into()))?;
+    let (_, hard) =
+        getrlimit(Resource::RLIMIT_NOFILE).map_err(|errno| step("read the limit of open files")(errno.into()))?;
     let most = hard.max(DESCRIPTORS);
     // fs.nr_open may be lower than the wish; what there is will do.
     setrlimit(Resource::RLIMIT_NOFILE, most, most)

@@ -7,9 +7,9 @@ use std::thread;
 use super::launch::{BrokerLink, CallLink, Session};
 use crate::common::decision::Decision;
 use crate::common::id::CallId;
+use crate::common::path::RawPath;
 use crate::common::text::Untrusted;
 use crate::common::wire::{Ended, FromSession, ToSession};
-use crate::common::path::RawPath;
 use crate::tool::messages::{FromCall, ToCall};
 
 /// The first call of every session.
@@ -20,14 +20,8 @@ pub trait Answers: Send + Sync {
     fn decided(&self, decision: Decision);
     /// The record with this number is on disk, or cannot be.
     fn recorded(&self, number: u64, written: bool);
-}
-
-/// For a session in which nothing is ever asked.
-pub struct NobodyWaits;
-
-impl Answers for NobodyWaits {
-    fn decided(&self, _: Decision) {}
-    fn recorded(&self, _: u64, _: bool) {}
+    /// Nobody will answer any more.
+    fn gone(&self);
 }
 
 /// Run the session until its first command has ended, the broker says stop, or either is gone. The listener must be served
@@ -73,6 +67,7 @@ fn obey(broker: &BrokerLink, call: &CallLink, answers: &dyn Answers) {
             break;
         }
     }
+    answers.gone();
     call.close();
 }
 

@@ -1,5 +1,23 @@
-//! The session supervisor: starts as root, builds the session, leaves root for good, and then decides and performs, as the
-//! user, what the tool's trapped calls want.
+//! The session supervisor: builds a session, then holds its notification listeners, decides and performs.
+//!
+//! Starts as root ([`launch`]) and leaves it for good before the tool exists; from then on it runs as the user, without a
+//! capability, in the session's mount namespace and the host's pid and network namespaces. All that comes from the tool is
+//! hostile; all that leaves towards the broker is typed ([`crate::common::wire`]).
 
+pub mod calls;
+pub mod decimal;
+pub mod decode;
+pub mod floor;
+pub mod interrupt;
+pub mod judge;
 pub mod launch;
 pub mod life;
+pub mod listener;
+pub mod perform;
+pub mod pool;
+pub mod resolve;
+pub mod stuck;
+pub mod supervise;
+pub mod sys;
+pub mod target;
+pub mod upstream;

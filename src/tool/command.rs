@@ -109,7 +109,8 @@ fn restore_signals(ignored: u64) -> nix::Result<()> {
 
 /// Returns only with the errno of the execve(2) that came closest, as execvp(3) reports it.
 fn execute(order: &CallOrder) -> Errno {
-    let words = |words: &[Vec<u8>]| words.iter().map(|word| CString::new(word.as_slice())).collect::<Result<Vec<_>, _>>();
+    let words =
+        |words: &[Vec<u8>]| words.iter().map(|word| CString::new(word.as_slice())).collect::<Result<Vec<_>, _>>();
     let (Ok(argv), Ok(environment)) = (words(&order.command), words(&order.environment)) else { return Errno::EINVAL };
     let Some(program) = argv.first() else { return Errno::ENOENT };
     let mut reason = Errno::ENOENT;
@@ -153,7 +154,8 @@ pub fn candidates(program: &[u8], search_path: &[u8]) -> Vec<Vec<u8>> {
     }
     let join = |directory: &[u8]| {
         // An empty element is the current directory.
-        let directory = if directory.is_empty() { Path::new(".") } else { Path::new(std::ffi::OsStr::from_bytes(directory)) };
+        let directory =
+            if directory.is_empty() { Path::new(".") } else { Path::new(std::ffi::OsStr::from_bytes(directory)) };
         directory.join(std::ffi::OsStr::from_bytes(program)).as_os_str().as_bytes().to_vec()
     };
     search_path.split(|byte| *byte == b':').map(join).collect()

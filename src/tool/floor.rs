@@ -25,7 +25,9 @@ pub const LOWEST_ABI: u32 = 6;
 /// No floor, no session.
 #[derive(Debug, thiserror::Error)]
 pub enum FloorError {
-    #[error("this kernel has no Landlock (built without it, or not in lsm= on its command line); gated needs ABI {wanted}")]
+    #[error(
+        "this kernel has no Landlock (built without it, or not in lsm= on its command line); gated needs ABI {wanted}"
+    )]
     None { wanted: u32 },
     #[error("this kernel has Landlock ABI {found}; gated needs {wanted} (Linux 6.12 has 6)")]
     TooOld { found: u32, wanted: u32 },
@@ -49,7 +51,12 @@ pub fn kernel_abi() -> Option<u32> {
     const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
     // SAFETY: with the version flag the kernel reads no attribute; a null pointer of size 0 is what it asks for.
     let version = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, LANDLOCK_CREATE_RULESET_VERSION)
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
     };
     u32::try_from(version).ok().filter(|version| *version > 0)
 }

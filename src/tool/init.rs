@@ -67,7 +67,8 @@ fn serve(floor: &Floor, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkE
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     children.thread_block().map_err(std::io::Error::from)?;
-    let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(std::io::Error::from)?;
+    let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(std::io::Error::from)?;
     loop {
         let mut polled = [PollFd::new(supervisor, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
         match poll(&mut polled, None) {
@@ -103,9 +104,7 @@ fn start_call(floor: &Floor, order: &CallOrder, fds: Vec<OwnedFd>) -> Result<(),
     // SAFETY: init has one thread, so the child may do anything that init may.
     match unsafe { fork() } {
         Ok(ForkResult::Parent { .. }) => Ok(()),
-        Ok(ForkResult::Child) => {
-            leader::run_and_exit(floor, order, fds)
-        }
+        Ok(ForkResult::Child) => leader::run_and_exit(floor, order, fds),
         // No leader, no link: the supervisor sees the call's end of it close.
         Err(Errno::EAGAIN | Errno::ENOMEM) => Ok(()),
         Err(errno) => Err(std::io::Error::from(errno).into()),

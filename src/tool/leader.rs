@@ -53,7 +53,8 @@ fn lead(floor: &Floor, order: &CallOrder, fds: CallFds) -> i32 {
     let CallFds { link, stdio, terminal } = fds;
     let link = Link::new(link);
     let led = closed.map_err(|error| format!("cannot close what is not the call's: {error}")).and_then(|()| {
-        let started = start(floor, order, &link, stdio, terminal.as_ref()).map_err(|error| format!("cannot start a call: {error}"))?;
+        let started = start(floor, order, &link, stdio, terminal.as_ref())
+            .map_err(|error| format!("cannot start a call: {error}"))?;
         attend(&link, started, terminal.as_ref()).map_err(|error| format!("cannot wait for a call: {error}"))
     });
     match led {
@@ -147,7 +148,8 @@ fn attend(link: &Link<FromCall, ToCall>, command: Pid, terminal: Option<&OwnedFd
 /// needs no signal.
 fn pass_signal(number: i32, command: Pid, terminal: Option<&OwnedFd>) {
     let own = nix::unistd::getpgrp();
-    let group = terminal.and_then(|terminal| tcgetpgrp(terminal).ok()).filter(|group| group.as_raw() > 0 && *group != own);
+    let group =
+        terminal.and_then(|terminal| tcgetpgrp(terminal).ok()).filter(|group| group.as_raw() > 0 && *group != own);
     if let Ok(signal) = Signal::try_from(number) {
         let _ = killpg(group.unwrap_or(command), signal);
     }

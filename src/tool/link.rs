@@ -173,7 +173,8 @@ impl<Out, In> Link<Out, In> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut polled, Some(&now)).is_ok() && polled.iter().all(|one| !one.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+        poll(&mut polled, Some(&now)).is_ok()
+            && polled.iter().all(|one| !one.revents().intersects(PollFlags::HUP | PollFlags::ERR))
     }
 }
 

@@ -133,9 +133,7 @@ pub fn build_view_inside() -> Result<(), MountError> {
 /// Cover a file with /dev/null, a directory with an empty read-only one; nothing where there is neither.
 fn hide(path: &Path) -> Result<(), MountError> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => {
-            mount_tmpfs(path, "mode=555,size=4k", MsFlags::MS_RDONLY)
-        }
+        Ok(found) if found.is_dir() => mount_tmpfs(path, "mode=555,size=4k", MsFlags::MS_RDONLY),
         Ok(_) => mount(Some("/dev/null"), path, None::<&str>, MsFlags::MS_BIND, None::<&str>).step("cover", path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).step("look at", path),

@@ -6,8 +6,8 @@ use std::io;
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid, set_dumpable_behavior, set_parent_process_death_signal};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs, set_thread_groups,
-    set_thread_res_gid, set_thread_res_uid,
+    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 use crate::common::wire::Identity;

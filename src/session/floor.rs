@@ -1,0 +1,80 @@
+//! What the floor enforces, and so the only place that may let the kernel run a held call natively.
+//!
+//! Runs as the user in the supervisor. A native run re-reads the tool's memory, so it is sound only where Landlock gives the
+//! same verdict for every path that the memory could name by then: inside the native roots it grants the right, everywhere
+//! else it denies it. Calls that Landlock does not see (attributes, landlock(7) "Current limitations") never qualify.
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+use super::decode::Attempt;
+use super::listener::Enforced;
+use crate::common::path::RawPath;
+use crate::policy::plan;
+use crate::tool::messages::{NativeGrant, NativeRoot};
+
+/// The places that need no decision: the session's own scratch space.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    native: Vec<NativeRoot>,
+}
+
+impl Scratch {
+    pub fn new(native: Vec<NativeRoot>) -> Scratch {
+        Scratch { native }
+    }
+
+    /// Whether changes of this object need no decision.
+    pub fn covers(&self, object: &RawPath) -> bool {
+        self.native.iter().any(|root| object.is_within(&root.path))
+    }
+
+    /// Proof that this attempt may run natively: Landlock handles its kind, and grants it where the objects seem to be. If
+    /// they are elsewhere by the time the kernel looks, Landlock denies.
+    pub fn enforced(&self, attempt: &Attempt, objects: &[&RawPath]) -> Option<Enforced> {
+        let opens = matches!(attempt, Attempt::Open { .. });
+        let granted = |object: &RawPath| {
+            let inside = |root: &NativeRoot| {
+                let kind = match root.grant {
+                    // The root itself is an entry of a directory without a grant; only an unnamed file is made *in* it.
+                    NativeGrant::Scratch => opens || *object != root.path,
+                    NativeGrant::WriteFile => opens,
+                };
+                kind && object.is_within(&root.path)
+            };
+            self.native.iter().any(|root| inside(root) && still_stands(root))
+        };
+        (seen_by_landlock(attempt) && objects.iter().all(|object| granted(object))).then(Enforced::by_the_floor)
+    }
+
+    /// Proof for an attempt that cannot change a file whatever its memory says: Landlock denies everything else.
+    pub fn harmless(&self, attempt: &Attempt) -> Option<Enforced> {
+        seen_by_landlock(attempt).then(Enforced::by_the_floor)
+    }
+}
+
+/// A mount of the session itself cannot be renamed or replaced; another directory at the path of any other root has no
+/// grant.
+fn still_stands(root: &NativeRoot) -> bool {
+    let is_mount =
+        root.grant == NativeGrant::WriteFile || plan::PRIVATE.iter().any(|path| root.path == RawPath::from(*path));
+    is_mount
+        || statx(CWD, root.path.as_path(), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO).is_ok_and(|stat| {
+            let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+            (device, stat.stx_ino) == root.identity
+        })
+}
+
+/// The rights of the floor (`tool::floor` handles all of them): WRITE_FILE, TRUNCATE, MAKE_*, REMOVE_*, REFER.
+fn seen_by_landlock(attempt: &Attempt) -> bool {
+    match attempt {
+        Attempt::Open { .. }
+        | Attempt::MakeDirectory { .. }
+        | Attempt::Remove { .. }
+        | Attempt::Rename { .. }
+        | Attempt::Link { .. }
+        | Attempt::Symlink { .. }
+        | Attempt::MakeNode { .. }
+        | Attempt::Truncate { .. } => true,
+        Attempt::Change { .. } | Attempt::Nothing => false,
+    }
+}

@@ -1,0 +1,305 @@
+//! From resolved objects to a permit: policy, grants, and where they do not suffice a question or a record.
+//!
+//! Runs as the user in the supervisor. Nothing is performed without a [`Permit`], and only this file makes one.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use super::calls::{Calls, MAIN};
+use super::floor::Scratch;
+use super::interrupt;
+use super::listener::Answer;
+use super::target::{Target, Unreadable};
+use super::upstream::{Unasked, Upstream};
+use crate::common::access::{Access, Level};
+use crate::common::decision::{Decision, Lifetime, Outcome};
+use crate::common::errno::Errno;
+use crate::common::id::{CallId, RequestId, SessionId};
+use crate::common::path::RawPath;
+use crate::common::request::{Operation, Request};
+use crate::common::wire::Record;
+use crate::policy::decide::{Policy, Source, Verdict};
+use crate::policy::grants::{Grant, Grants};
+
+/// How often a held thread is looked at for signals.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What would happen to one object.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub object: RawPath,
+    pub operation: Operation,
+    pub is_directory: bool,
+    /// The other end of a rename or link, or a symlink's text.
+    pub other: Option<RawPath>,
+    pub reach: Reach,
+    /// Names below that exist, when a directory moves: as they are and as they would be.
+    pub moved: Vec<RawPath>,
+}
+
+/// What else is touched with the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Object,
+    /// Something that is not a plain directory takes this name, so whoever looks below it will look elsewhere.
+    Below,
+}
+
+impl Wanted {
+    pub fn new(operation: Operation, object: RawPath) -> Wanted {
+        Wanted { object, operation, is_directory: false, other: None, reach: Reach::Object, moved: Vec::new() }
+    }
+
+    pub fn directory(mut self, is_directory: bool) -> Wanted {
+        self.is_directory = is_directory;
+        self
+    }
+
+    pub fn other(mut self, other: RawPath) -> Wanted {
+        self.other = Some(other);
+        self
+    }
+
+    pub fn reaching(mut self, reach: Reach) -> Wanted {
+        self.reach = reach;
+        self
+    }
+
+    pub fn moving(mut self, moved: Vec<RawPath>) -> Wanted {
+        self.moved = moved;
+        self
+    }
+}
+
+/// Proof that policy, a grant or a person said yes to every object of this attempt, and that it stands in the records
+/// where it has to.
+#[derive(Debug)]
+pub struct Permit(());
+
+/// What was said yes to while this attempt waits; it holds for this attempt alone.
+#[derive(Debug, Default)]
+pub struct Approvals(Vec<RawPath>);
+
+/// Why there is no permit.
+#[derive(Debug)]
+pub enum Halt {
+    /// This is the tool's answer.
+    Answer(Answer),
+    /// Somebody said yes after a while: resolve again, since names may lead elsewhere now.
+    Again,
+    /// The thread is gone.
+    Gone,
+}
+
+impl From<Errno> for Halt {
+    fn from(errno: Errno) -> Halt {
+        Halt::Answer(Answer::Errno(errno))
+    }
+}
+
+impl From<Unreadable> for Halt {
+    fn from(unreadable: Unreadable) -> Halt {
+        match unreadable {
+            Unreadable::Native(errno) => errno.into(),
+            Unreadable::Gone => Halt::Gone,
+        }
+    }
+}
+
+/// The judge of one session.
+pub struct Judge {
+    policy: Policy,
+    scratch: Scratch,
+    grants: RwLock<Grants>,
+    session: SessionId,
+    calls: Calls,
+    workspace: RawPath,
+    upstream: Upstream,
+}
+
+impl Judge {
+    pub fn new(
+        policy: Policy,
+        scratch: Scratch,
+        session: SessionId,
+        calls: Calls,
+        workspace: RawPath,
+        upstream: Upstream,
+    ) -> Judge {
+        Judge { policy, scratch, grants: RwLock::default(), session, calls, workspace, upstream }
+    }
+
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    pub fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
+    pub fn guards_names_anywhere(&self) -> bool {
+        self.policy.has_floating(Access::Write)
+    }
+
+    /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give
+    /// anyway; it is asked before a person is, and where policy denies, so that consent is only asked for what can happen.
+    pub fn permit(
+        &self,
+        target: &Target<'_>,
+        wanted: &[Wanted],
+        approvals: &mut Approvals,
+        foresee: impl Fn() -> Option<Errno>,
+    ) -> Result<Permit, Halt> {
+        let mut to_record = Vec::new();
+        for wanted in wanted {
+            if self.scratch.covers(&wanted.object) || approvals.0.contains(&wanted.object) {
+                continue;
+            }
+            let (verdict, call, granted_by) = self.verdict(target, wanted)?;
+            match verdict.level {
+                Level::Allow if granted_by.is_none() && wanted.object.is_within(&self.workspace) => {}
+                Level::Allow | Level::Notify => {
+                    let outcome = if granted_by.is_some() { Outcome::Granted } else { Outcome::Allowed };
+                    to_record.push((wanted, verdict, call, outcome, granted_by.unwrap_or_default()));
+                }
+                Level::Ask => {
+                    if let Some(errno) = foresee() {
+                        return Err(errno.into());
+                    }
+                    self.ask(target, wanted, &verdict)?;
+                    approvals.0.push(wanted.object.clone());
+                    return Err(Halt::Again);
+                }
+                // Nobody can prove who they are to this broker, so `authenticate` is no.
+                Level::Authenticate | Level::Deny => {
+                    if let Some(errno) = foresee() {
+                        return Err(errno.into());
+                    }
+                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, String::new())?;
+                    return Err(Errno::ACCES.into());
+                }
+            }
+        }
+        for (wanted, verdict, call, outcome, by) in to_record {
+            if let Some(errno) = foresee() {
+                return Err(errno.into());
+            }
+            if !self.record(target, wanted, &verdict, call, outcome, by)? {
+                return Err(Errno::ACCES.into());
+            }
+        }
+        Ok(Permit(()))
+    }
+
+    /// A permit for an object that has no name in any file system: a pipe, a socket, a memfd.
+    pub fn permit_nameless(&self) -> Permit {
+        Permit(())
+    }
+
+    /// The strictest verdict on the object and on what its change touches besides, and who gave the grant if one decided.
+    fn verdict(&self, target: &Target<'_>, wanted: &Wanted) -> Result<(Verdict, CallId, Option<String>), Halt> {
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        let call = if grants.is_empty() { MAIN } else { self.call_of(target)? };
+        let mut strictest = self.policy.decide(Access::Write, &wanted.object, call, &grants);
+        let mut consider = |other: Verdict| {
+            if other.level > strictest.level {
+                strictest = other;
+            }
+        };
+        if wanted.reach == Reach::Below
+            && let Some(below) = self.policy.below(Access::Write, &wanted.object, call, &grants)
+        {
+            consider(below);
+        }
+        for path in &wanted.moved {
+            consider(self.policy.decide(Access::Write, path, call, &grants));
+        }
+        let by = match strictest.source {
+            Source::Grant(at) => grants.get(at).map(|grant| grant.by.clone()),
+            _ => None,
+        };
+        Ok((strictest, call, by))
+    }
+
+    fn call_of(&self, target: &Target<'_>) -> Result<CallId, Halt> {
+        Ok(self.calls.of(target.outer_procfs(), target.status()?.process))
+    }
+
+    /// Holds the thread until somebody answers. `Ok` means yes.
+    fn ask(&self, target: &Target<'_>, wanted: &Wanted, verdict: &Verdict) -> Result<(), Halt> {
+        let id = RequestId::random().map_err(|_| Errno::ACCES)?;
+        let request = Request {
+            id,
+            session: self.session.clone(),
+            call: self.call_of(target)?,
+            who: target.who()?,
+            access: Access::Write,
+            operation: wanted.operation,
+            object: wanted.object.clone(),
+            is_directory: wanted.is_directory,
+            other: wanted.other.clone(),
+            level: verdict.level,
+            rule: self.policy.rule(verdict),
+            remember: self.policy.remember(verdict),
+        };
+        let decision = match self.upstream.ask(request.clone()) {
+            Ok(answer) => loop {
+                match answer.recv_timeout(POLL) {
+                    Ok(decision) => break decision,
+                    Err(RecvTimeoutError::Disconnected) => return Err(Errno::ACCES.into()),
+                    Err(RecvTimeoutError::Timeout) => {
+                        if let Err(halt) = interrupt::look(target) {
+                            self.upstream.withdraw(id);
+                            return Err(halt);
+                        }
+                    }
+                }
+            },
+            Err(Unasked::NoBroker) => return Err(Errno::ACCES.into()),
+            Err(Unasked::TooMany) => {
+                self.record(target, wanted, verdict, request.call, Outcome::NotPermitted, "broker".to_owned())?;
+                return Err(Errno::ACCES.into());
+            }
+        };
+        self.keep(&request, &decision);
+        if decision.outcome == Outcome::Approved { Ok(()) } else { Err(Errno::ACCES.into()) }
+    }
+
+    /// Remembers an answer that outlives its attempt. One that is broader than allowed is good for the attempt alone.
+    fn keep(&self, request: &Request, decision: &Decision) {
+        if decision.outcome != Outcome::Approved || decision.lifetime == Lifetime::Attempt {
+            return;
+        }
+        let home = &self.policy.profile().home;
+        if let Ok(grant) = Grant::from_answer(request, decision.width, decision.lifetime, &decision.by, home) {
+            self.grants.write().unwrap_or_else(PoisonError::into_inner).add(grant);
+        }
+    }
+
+    /// Puts a verdict of our own into the records; `false` if it could not be written.
+    fn record(
+        &self,
+        target: &Target<'_>,
+        wanted: &Wanted,
+        verdict: &Verdict,
+        call: CallId,
+        outcome: Outcome,
+        by: String,
+    ) -> Result<bool, Halt> {
+        let who = target.who()?;
+        Ok(self.upstream.record(|number| Record {
+            number,
+            call,
+            who,
+            access: Access::Write,
+            operation: wanted.operation,
+            object: wanted.object.clone(),
+            other: wanted.other.clone(),
+            rule: self.policy.rule(verdict),
+            outcome,
+            by,
+        }))
+    }
+}

@@ -1,0 +1,112 @@
+//! Attributes: chmod(2), chown(2), utimensat(2), setxattr(2), removexattr(2), inode flags; by path and by descriptor.
+//!
+//! Landlock sees none of these, so none of them ever runs natively, not even in scratch.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::OFlags;
+
+use super::{Run, done, foresee, refuse_acting};
+use crate::common::errno::Errno;
+use crate::common::request::Operation;
+use crate::session::decimal::Decimal;
+use crate::session::decode::{Change, Subject};
+use crate::session::judge::{Approvals, Halt, Permit, Wanted};
+use crate::session::listener::Answer;
+use crate::session::resolve::{Object, path_of};
+use crate::session::sys;
+
+impl Change {
+    fn operation(&self) -> Operation {
+        match self {
+            Change::Mode(_) => Operation::ChangeMode,
+            Change::Owner { .. } => Operation::ChangeOwner,
+            Change::Times(_) => Operation::ChangeTimes,
+            Change::SetXattr { .. } | Change::RemoveXattr { .. } => Operation::ChangeXattr,
+            Change::FileAttributes(_) | Change::InodeFlags { .. } => Operation::ChangeFlags,
+        }
+    }
+
+    /// Whether only the owner may make this change, whatever the mode says.
+    fn is_for_the_owner(&self) -> bool {
+        match self {
+            Change::Mode(_) | Change::Owner { .. } | Change::FileAttributes(_) | Change::InodeFlags { .. } => true,
+            Change::Times(times) => times.is_some(),
+            Change::SetXattr { .. } | Change::RemoveXattr { .. } => false,
+        }
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn change(&self, subject: &Subject, change: &Change, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        match subject {
+            Subject::Path { at, follow, may_be_empty } => {
+                let empty = at.path.as_ref().is_ok_and(|path| path.is_empty());
+                let object = if empty && *may_be_empty {
+                    self.resolver().descriptor(self.target, at.directory)?
+                } else {
+                    self.resolver().object(self.target, at, *follow)?
+                };
+                let permit = self.permit_change(&object, change, approvals)?;
+                self.still_wanted()?;
+                on_object(&object.handle, change, &permit)
+            }
+            Subject::Descriptor(number) => {
+                let file = self.target.duplicate(*number)?;
+                let path = path_of(file.as_fd())?;
+                if rustix::fs::fcntl_getfl(&file).map_err(Errno::from)?.contains(OFlags::PATH) {
+                    return Err(Errno::BADF.into());
+                }
+                let object = Object { handle: file, path };
+                let permit = self.permit_change(&object, change, approvals)?;
+                self.still_wanted()?;
+                on_file(object.handle.as_fd(), change, &permit)
+            }
+        }
+    }
+
+    fn permit_change(&self, object: &Object, change: &Change, approvals: &mut Approvals) -> Result<Permit, Halt> {
+        if object.is_nameless() {
+            return Ok(self.judge().permit_nameless());
+        }
+        refuse_acting(object.handle.as_fd(), Errno::PERM)?;
+        let wanted = Wanted::new(change.operation(), object.judged_path()?).directory(object.is_directory()?);
+        self.judge().permit(self.target, &[wanted], approvals, || {
+            if change.is_for_the_owner() { foresee::owned(&object.handle) } else { foresee_write(object) }
+        })
+    }
+}
+
+/// As [`foresee::write`], for directories too.
+fn foresee_write(object: &Object) -> Option<Errno> {
+    foresee::write(&object.handle).filter(|&errno| errno != Errno::ISDIR)
+}
+
+/// The change on a pinned object. Its name for the calls that take none is its number among our descriptors.
+fn on_object(handle: &OwnedFd, change: &Change, _permit: &Permit) -> Result<Answer, Halt> {
+    let mut number = Decimal::default();
+    let path = number.of(handle.as_raw_fd());
+    let object = handle.as_fd();
+    done(match change {
+        Change::Mode(mode) => sys::fchmodat2(object, *mode, 0),
+        Change::Owner { user, group } => sys::chown(object, *user, *group),
+        Change::Times(times) => sys::utimens(object, times.as_ref()),
+        Change::SetXattr { name, value, flags } => sys::setxattr(path, name, value, *flags),
+        Change::RemoveXattr { name } => sys::removexattr(path, name),
+        Change::FileAttributes(attributes) => sys::file_setattr(path, attributes),
+        Change::InodeFlags { .. } => Err(Errno::BADF),
+    })
+}
+
+/// The change on an open file, by the same call that the tool made.
+fn on_file(file: BorrowedFd<'_>, change: &Change, _permit: &Permit) -> Result<Answer, Halt> {
+    done(match change {
+        Change::Mode(mode) => sys::fchmod(file, *mode),
+        Change::Owner { user, group } => sys::fchown(file, *user, *group),
+        Change::Times(times) => sys::futimens(file, times.as_ref()),
+        Change::SetXattr { name, value, flags } => sys::fsetxattr(file, name, value, *flags),
+        Change::RemoveXattr { name } => sys::fremovexattr(file, name),
+        Change::FileAttributes(attributes) => sys::file_setattr_of(file, attributes),
+        Change::InodeFlags { command, argument } => sys::ioctl_set(file, *command, argument),
+    })
+}

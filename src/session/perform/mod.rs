@@ -1,0 +1,140 @@
+//! Carries out what was judged: resolve, ask for a permit, act on the pinned place with the tool's own numbers.
+//!
+//! Runs as the user in the supervisor: the kernel checks the user's rights as it would for the tool, and its errno is the
+//! tool's. Every effect below takes a [`Permit`].
+
+mod attributes;
+mod foresee;
+mod names;
+mod open;
+mod tree;
+
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::fstatfs;
+
+use super::decode::Attempt;
+use super::judge::{Approvals, Halt, Judge};
+use super::listener::Answer;
+use super::resolve::{Place, Resolver};
+use super::sys;
+use super::target::Target;
+use crate::common::errno::Errno;
+
+/// Names that were exchanged under us this often are somebody's game, not work.
+const TRIES_AT_MOST: u32 = 64;
+
+/// Carries out the attempts of one session. One value, shared by all threads of the pool.
+pub struct Performer {
+    resolver: Resolver,
+    judge: Judge,
+}
+
+impl Performer {
+    pub fn new(resolver: Resolver, judge: Judge) -> Performer {
+        Performer { resolver, judge }
+    }
+
+    pub fn judge(&self) -> &Judge {
+        &self.judge
+    }
+
+    /// The tool's answer; `None` if nobody waits for it any more.
+    pub fn perform(&self, target: &Target<'_>, attempt: &Attempt) -> Option<Answer> {
+        let mut approvals = Approvals::default();
+        for _ in 0..TRIES_AT_MOST {
+            let run = Run { performer: self, target, attempt };
+            match run.once(&mut approvals) {
+                Ok(answer) => return Some(answer),
+                Err(Halt::Answer(answer)) => return Some(answer),
+                Err(Halt::Gone) => return None,
+                Err(Halt::Again) => {}
+            }
+        }
+        Some(Answer::Errno(Errno::ACCES))
+    }
+}
+
+/// One try at one attempt.
+struct Run<'a> {
+    performer: &'a Performer,
+    target: &'a Target<'a>,
+    attempt: &'a Attempt,
+}
+
+impl<'a> Run<'a> {
+    fn once(&self, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        match self.attempt {
+            Attempt::Open { at, how, strict } => self.open(at, *how, *strict, approvals),
+            Attempt::MakeDirectory { at, mode } => self.make_directory(at, *mode, approvals),
+            Attempt::Remove { at, flags } => self.remove(at, *flags, approvals),
+            Attempt::Rename { from, to, flags } => self.rename(from, to, *flags, approvals),
+            Attempt::Link { from, to, flags } => self.link(from, to, *flags, approvals),
+            Attempt::Symlink { text, at } => self.symlink(text, at, approvals),
+            Attempt::MakeNode { at, mode, device } => self.make_node(at, *mode, *device, approvals),
+            Attempt::Truncate { at, length } => self.truncate(at, *length, approvals),
+            Attempt::Change { subject, change } => self.change(subject, change, approvals),
+            Attempt::Nothing => Ok(Answer::Value(0)),
+        }
+    }
+
+    fn resolver(&self) -> &'a Resolver {
+        &self.performer.resolver
+    }
+
+    fn judge(&self) -> &'a Judge {
+        &self.performer.judge
+    }
+
+    /// The last look before an effect: a tool that is gone must leave nothing behind that it did not see happen.
+    fn still_wanted(&self) -> Result<(), Halt> {
+        Ok(self.target.confirm()?)
+    }
+
+    /// Takes over the tool's umask for what this thread creates next.
+    fn take_umask(&self) -> Result<(), Halt> {
+        let umask = self.target.status()?.umask;
+        self.target.confirm()?;
+        sys::set_umask(umask);
+        Ok(())
+    }
+}
+
+/// The answer for a call that returns nothing but success.
+fn done(result: Result<i64, Errno>) -> Result<Answer, Halt> {
+    match result {
+        Ok(_) => Ok(Answer::Value(0)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// File systems whose files act on whoever opened or writes them, or on the machine: procfs, sysfs, cgroup and their like
+/// (statfs(2)). A file of theirs that the supervisor opened would act with the supervisor's identity.
+const ACTING: [i64; 14] = [
+    0x9fa0,      // proc
+    0x6265_6572, // sysfs
+    0x0027_e0eb, // cgroup
+    0x6367_7270, // cgroup2
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x7363_6673, // securityfs
+    0xcafe_4a11, // bpf
+    0x6165_676c, // pstore
+    0xde5e_81e4, // efivarfs
+    0x6265_6570, // configfs
+    0xf97c_ff8c, // selinuxfs
+    0x4249_4e4d, // binfmt_misc
+    0x1980_0202, // mqueue
+];
+
+/// Refuses an object or directory on such a file system.
+fn refuse_acting(descriptor: BorrowedFd<'_>, errno: Errno) -> Result<(), Halt> {
+    let kind = fstatfs(descriptor).map_err(Errno::from)?.f_type;
+    if ACTING.contains(&(kind & 0xffff_ffff)) { Err(errno.into()) } else { Ok(()) }
+}
+
+/// As [`refuse_acting`], for the directory of a place.
+fn refuse_acting_place(place: &Place) -> Result<(), Halt> {
+    use std::os::fd::AsFd;
+    refuse_acting(place.directory.as_fd(), Errno::ACCES)
+}

@@ -1,0 +1,237 @@
+//! Names come and go: mkdir(2), rmdir(2), unlink(2), rename(2), link(2), symlink(2), mknod(2).
+//!
+//! Each acts with `*at` calls on the pinned directory and the one last component, which none of these calls follows.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::fs::{AtFlags, CWD, FileType, statat};
+
+use super::{Run, done, foresee, refuse_acting_place, tree};
+use crate::common::errno::Errno;
+use crate::common::path::RawPath;
+use crate::common::request::Operation;
+use crate::session::decimal::Decimal;
+use crate::session::decode::At;
+use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
+use crate::session::listener::Answer;
+use crate::session::resolve::{Found, Object, Place};
+use crate::session::sys;
+
+const RENAME_FLAGS: u32 = libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE | libc::RENAME_WHITEOUT;
+
+impl Run<'_> {
+    /// The place of a path whose last component is not followed. A magic link there is an entry of `/proc`, where no name
+    /// can be made or removed.
+    fn place(&self, at: &At) -> Result<Place, Halt> {
+        match self.resolver().place(self.target, at)? {
+            Found::Place(place) => Ok(place),
+            Found::Object(_) => Err(Errno::ACCES.into()),
+        }
+    }
+
+    /// Judges one place, or lets the floor: `Ok(Err(answer))` is a native answer.
+    fn judged(
+        &self,
+        place: &Place,
+        wanted: impl FnOnce(RawPath) -> Wanted,
+        approvals: &mut Approvals,
+        foresee: impl Fn() -> Option<Errno>,
+    ) -> Result<Result<Permit, Answer>, Halt> {
+        let path = place.path();
+        if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
+            return Ok(Err(Answer::Native(native)));
+        }
+        refuse_acting_place(place)?;
+        let wanted = if place.is_special() { Vec::new() } else { vec![wanted(path)] };
+        let permit = self.judge().permit(self.target, &wanted, approvals, foresee)?;
+        self.still_wanted()?;
+        Ok(Ok(permit))
+    }
+
+    pub(super) fn make_directory(&self, at: &At, mode: u32, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        let place = self.place(at)?;
+        let wanted = |path| Wanted::new(Operation::MakeDirectory, path).directory(true);
+        match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
+            Ok(permit) => self.create(&permit, || sys::mkdirat(place.directory.as_fd(), &place.name, mode)),
+            Err(native) => Ok(native),
+        }
+    }
+
+    pub(super) fn make_node(&self, at: &At, mode: u32, device: u32, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        match mode & libc::S_IFMT {
+            0 | libc::S_IFREG | libc::S_IFIFO | libc::S_IFSOCK => {}
+            // What a device number opens is nobody's to give; the kernel says the same to whoever has no CAP_MKNOD.
+            libc::S_IFCHR | libc::S_IFBLK | libc::S_IFDIR => return self.refused_node(at, mode),
+            _ => return Err(Errno::INVAL.into()),
+        }
+        let place = self.place(at)?;
+        let wanted = |path| Wanted::new(Operation::MakeNode, path).reaching(Reach::Below);
+        match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
+            Ok(permit) => self.create(&permit, || sys::mknodat(place.directory.as_fd(), &place.name, mode, device)),
+            Err(native) => Ok(native),
+        }
+    }
+
+    /// Directories are `EPERM` before the path is looked at, devices after it (`may_mknod` and `vfs_mknod`, fs/namei.c).
+    fn refused_node(&self, at: &At, mode: u32) -> Result<Answer, Halt> {
+        if mode & libc::S_IFMT != libc::S_IFDIR {
+            let place = self.place(at)?;
+            if let Some(errno) = foresee::make(&place) {
+                return Err(errno.into());
+            }
+        }
+        Err(Errno::PERM.into())
+    }
+
+    pub(super) fn symlink(&self, text: &CStr, at: &At, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        let place = self.place(at)?;
+        let wanted =
+            |path| Wanted::new(Operation::Symlink, path).other(RawPath::new(text.to_bytes())).reaching(Reach::Below);
+        match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
+            Ok(_permit) => done(sys::symlinkat(text, place.directory.as_fd(), &place.name)),
+            Err(native) => Ok(native),
+        }
+    }
+
+    /// Creates with the tool's umask.
+    fn create(&self, _permit: &Permit, make: impl FnOnce() -> Result<i64, Errno>) -> Result<Answer, Halt> {
+        self.take_umask()?;
+        self.still_wanted()?;
+        done(make())
+    }
+
+    pub(super) fn remove(&self, at: &At, flags: i32, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if flags & !libc::AT_REMOVEDIR != 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let directory = flags & libc::AT_REMOVEDIR != 0;
+        let operation = if directory { Operation::RemoveDirectory } else { Operation::Unlink };
+        let place = self.place(at)?;
+        let wanted = |path| Wanted::new(operation, path).directory(directory);
+        match self.judged(&place, wanted, approvals, || foresee::remove(&place, directory))? {
+            Ok(_permit) => done(sys::unlinkat(place.directory.as_fd(), &place.name, flags)),
+            Err(native) => Ok(native),
+        }
+    }
+
+    pub(super) fn rename(&self, from: &At, to: &At, flags: u32, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        let exchange = flags & libc::RENAME_EXCHANGE != 0;
+        if flags & !RENAME_FLAGS != 0 || (exchange && flags != libc::RENAME_EXCHANGE) {
+            return Err(Errno::INVAL.into());
+        }
+        let (old, new) = (self.place(from)?, self.place(to)?);
+        let (old_path, new_path) = (old.path(), new.path());
+        if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&old_path, &new_path]) {
+            return Ok(Answer::Native(native));
+        }
+        refuse_acting_place(&old)?;
+        refuse_acting_place(&new)?;
+        let mut wanted = Vec::new();
+        if !old.is_special() && !new.is_special() {
+            wanted.push(self.end_of_rename(&old, &new, &old_path, &new_path)?);
+            wanted.push(self.end_of_rename(&new, &old, &new_path, &old_path)?);
+            if !exchange && let (Some(_), [source, destination]) = (foresee::existing(&new), wanted.as_mut_slice()) {
+                // What comes to be at the destination is what the source is.
+                destination.is_directory = source.is_directory;
+                destination.moved.clone_from(&source.moved);
+            }
+        }
+        let foresee = || {
+            let source = foresee::existing(&old).or_else(|| foresee::in_directory(&old.directory));
+            let taken = flags & libc::RENAME_NOREPLACE != 0 && foresee::existing(&new).is_none();
+            let missing = exchange && foresee::existing(&new).is_some();
+            source
+                .or(taken.then_some(Errno::EXIST))
+                .or(missing.then_some(Errno::NOENT))
+                .or_else(|| foresee::in_directory(&new.directory))
+        };
+        let _permit = self.judge().permit(self.target, &wanted, approvals, foresee)?;
+        self.still_wanted()?;
+        done(sys::renameat2(old.directory.as_fd(), &old.name, new.directory.as_fd(), &new.name, flags))
+    }
+
+    /// One end of a rename, with the names below it where a directory moves.
+    fn end_of_rename(&self, here: &Place, there: &Place, path: &RawPath, other: &RawPath) -> Result<Wanted, Halt> {
+        let kind = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+        let is_directory = kind.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+        let mut wanted = Wanted::new(Operation::Rename, path.clone())
+            .directory(is_directory)
+            .other(other.clone())
+            .reaching(Reach::Below);
+        if is_directory && self.judge().guards_names_anywhere() {
+            wanted = wanted.moving(tree::names_below(here, path, &there.path())?);
+        }
+        Ok(wanted)
+    }
+
+    pub(super) fn link(&self, from: &At, to: &At, flags: i32, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if flags & !(libc::AT_SYMLINK_FOLLOW | libc::AT_EMPTY_PATH) != 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let source = self.link_source(from, flags)?;
+        let new = self.place(to)?;
+        let new_path = new.path();
+        let source_path = match &source {
+            Found::Place(place) => Some(place.path()),
+            // A file without a name (O_TMPFILE) was opened by consent, and no name of it is taken away from anyone.
+            Found::Object(object) if object.has_no_name()? => None,
+            Found::Object(object) => Some(object.judged_path()?),
+        };
+        let objects: Vec<&RawPath> = source_path.iter().chain([&new_path]).collect();
+        if let Some(native) = self.judge().scratch().enforced(self.attempt, &objects) {
+            return Ok(Answer::Native(native));
+        }
+        refuse_acting_place(&new)?;
+        let mut wanted = Vec::new();
+        let special = matches!(&source, Found::Place(place) if place.is_special());
+        if !new.is_special() && !special {
+            if let Some(path) = &source_path {
+                wanted.push(Wanted::new(Operation::Link, path.clone()).other(new_path.clone()));
+            }
+            let mut destination = Wanted::new(Operation::Link, new_path.clone()).reaching(Reach::Below);
+            destination.other.clone_from(&source_path);
+            wanted.push(destination);
+        }
+        let foresee = || {
+            let missing = match &source {
+                Found::Place(place) => foresee::existing(place),
+                Found::Object(_) => None,
+            };
+            missing.or_else(|| foresee::make(&new))
+        };
+        let _permit = self.judge().permit(self.target, &wanted, approvals, foresee)?;
+        self.still_wanted()?;
+        let to = new.directory.as_fd();
+        match &source {
+            Found::Place(old) => done(sys::linkat(old.directory.as_fd(), &old.name, to, &new.name, 0)),
+            Found::Object(Object { handle, .. }) => {
+                let mut name = Decimal::default();
+                let old = name.of(handle.as_raw_fd());
+                done(sys::linkat(CWD.as_fd(), old, to, &new.name, libc::AT_SYMLINK_FOLLOW))
+            }
+        }
+    }
+
+    /// What a link is made to: the name itself, or with `AT_SYMLINK_FOLLOW` what it leads to.
+    fn link_source(&self, from: &At, flags: i32) -> Result<Found, Halt> {
+        let empty = from.path.as_ref().is_ok_and(|path| path.is_empty());
+        if empty && flags & libc::AT_EMPTY_PATH != 0 {
+            return Ok(Found::Object(self.resolver().descriptor(self.target, from.directory)?));
+        }
+        let mut found = self.resolver().place(self.target, from)?;
+        if flags & libc::AT_SYMLINK_FOLLOW == 0 {
+            return Ok(found);
+        }
+        loop {
+            let place = match found {
+                Found::Object(_) => return Ok(found),
+                Found::Place(place) => place,
+            };
+            match self.resolver().follow(self.target, &place)? {
+                Some(next) => found = next,
+                None => return Ok(Found::Place(place)),
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! open(2) and its family, and truncate(2): files come into being or are opened here and go to the tool as descriptors.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
+
+use super::foresee;
+use super::{Run, done, refuse_acting, refuse_acting_place};
+use crate::common::errno::Errno;
+use crate::common::path::RawPath;
+use crate::common::request::Operation;
+use crate::session::decimal::Decimal;
+use crate::session::decode::At;
+use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
+use crate::session::listener::Answer;
+use crate::session::resolve::{Found, Object, Place, path_of};
+use crate::session::sys::{self, OpenHow};
+
+/// openat2(2), linux/openat2.h: never through a symbolic or magic link.
+const NO_LINKS: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+const LINKS_AT_MOST: u32 = 40;
+
+fn has(how: OpenHow, flags: i32) -> bool {
+    let flags = u64::from(flags as u32);
+    how.flags & flags == flags
+}
+
+/// Whether the floor allows it everywhere: nothing is written, created or cut, whatever the other flags.
+fn only_reads(how: OpenHow) -> bool {
+    has(how, libc::O_PATH)
+        || (how.flags & libc::O_ACCMODE as u64 == libc::O_RDONLY as u64
+            && !has(how, libc::O_CREAT)
+            && !has(how, libc::O_TRUNC))
+}
+
+impl Run<'_> {
+    pub(super) fn open(&self, at: &At, how: OpenHow, strict: bool, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if only_reads(how)
+            && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
+        {
+            return Ok(Answer::Native(harmless));
+        }
+        if !strict && (has(how, libc::O_TMPFILE) || has(how, libc::O_CREAT | libc::O_DIRECTORY)) {
+            // What no path can make right is refused before the path is looked at.
+            sys::check_open_how(how)?;
+        }
+        if how.resolve != 0 {
+            return self.open_resolving(at, how, approvals);
+        }
+        if has(how, libc::O_TMPFILE) {
+            let object = self.resolver().object(self.target, at, !has(how, libc::O_NOFOLLOW))?;
+            return self.open_unnamed(object, how, approvals);
+        }
+        let mut found = self.resolver().place(self.target, at)?;
+        loop {
+            let place = match found {
+                Found::Object(object) => return self.reopen(object, how, approvals),
+                Found::Place(place) => place,
+            };
+            match self.open_place(&place, how, approvals) {
+                Err(Halt::Answer(Answer::Errno(Errno::LOOP)))
+                    if !has(how, libc::O_NOFOLLOW) || place.has_trailing_slash() =>
+                {
+                    // Not a link any more: exchanged in between, so start over.
+                    found = self.resolver().follow(self.target, &place)?.ok_or(Halt::Again)?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Opens a name that is judged as it stands; a link there is `ELOOP`.
+    fn open_place(&self, place: &Place, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        let path = place.path();
+        if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
+            return Ok(Answer::Native(native));
+        }
+        let permit = self.permit_open(place, path, how, approvals)?;
+        if has(how, libc::O_CREAT) {
+            self.take_umask()?;
+        }
+        self.still_wanted()?;
+        let how = OpenHow { resolve: NO_LINKS, ..how };
+        self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit)
+    }
+
+    fn permit_open(
+        &self,
+        place: &Place,
+        path: RawPath,
+        how: OpenHow,
+        approvals: &mut Approvals,
+    ) -> Result<Permit, Halt> {
+        refuse_acting_place(place)?;
+        let creates = has(how, libc::O_CREAT);
+        let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
+        if creates && !self.judge().scratch().covers(&path) {
+            let name = place.name.as_c_str();
+            if statat(&place.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+                operation = Operation::Create;
+            }
+        }
+        let reach = if operation == Operation::Create { Reach::Below } else { Reach::Object };
+        let wanted = Wanted::new(operation, path).reaching(reach);
+        self.judge().permit(self.target, &[wanted], approvals, || foresee::open(place, how))
+    }
+
+    /// `O_TMPFILE`: a file without a name in this directory.
+    fn open_unnamed(&self, object: Object, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&object.path]) {
+            return Ok(Answer::Native(native));
+        }
+        refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
+        let wanted = Wanted::new(Operation::Create, object.path.clone()).directory(true);
+        let permit =
+            self.judge().permit(self.target, &[wanted], approvals, || foresee::in_directory(&object.handle))?;
+        self.take_umask()?;
+        self.still_wanted()?;
+        // "." in the pinned directory; its own flags must not see the trailing component as a link.
+        let how = OpenHow { resolve: NO_LINKS, ..how };
+        self.hand_over(sys::openat2(object.handle.as_fd(), c".", how)?, how, &permit)
+    }
+
+    /// Opens a pinned object anew: what a magic link or a descriptor path led to.
+    fn reopen(&self, object: Object, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if has(how, libc::O_CREAT | libc::O_EXCL) {
+            return Err(Errno::EXIST.into());
+        }
+        if object.is_nameless()
+            && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
+        {
+            // A pipe or memfd of its own: Landlock lets the kernel reopen these and nothing else.
+            return Ok(Answer::Native(harmless));
+        }
+        let path = object.judged_path()?;
+        if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
+            return Ok(Answer::Native(native));
+        }
+        refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
+        if FileType::from_raw_mode(fstat(&object.handle).map_err(Errno::from)?.st_mode) == FileType::Symlink {
+            return Err(Errno::LOOP.into());
+        }
+        let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
+        let wanted = Wanted::new(operation, path);
+        let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
+        self.still_wanted()?;
+        // The pinned handle is a descriptor of ours; opening it by its number reaches that inode and no other.
+        let creating = u64::from((libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) as u32);
+        let how = OpenHow { flags: how.flags & !creating, mode: 0, resolve: 0 };
+        let mut name = Decimal::default();
+        self.hand_over(sys::openat2(CWD.as_fd(), name.of(object.handle.as_raw_fd()), how)?, how, &permit)
+    }
+
+    /// openat2(2) with `RESOLVE_*`: the kernel walks by the tool's own rules from the tool's directory, and what it finds
+    /// is pinned, judged and opened. Magic links are never followed here.
+    fn open_resolving(&self, at: &At, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        let mut path = at.path.clone()?;
+        if path.is_empty() {
+            return Err(Errno::NOENT.into());
+        }
+        let base = self.resolver().descriptor(self.target, at.directory);
+        let base: OwnedFd = match base {
+            Ok(object) => object.handle,
+            // An absolute path needs no directory, unless it is confined to one.
+            Err(_) if path.as_bytes().starts_with(b"/") && how.resolve & CONFINED == 0 => {
+                openat2(CWD, c"/", OFlags::PATH, Mode::empty(), ResolveFlags::empty()).map_err(Errno::from)?
+            }
+            Err(unreadable) => return Err(unreadable.into()),
+        };
+        let resolve = ResolveFlags::from_bits_retain(how.resolve) | ResolveFlags::NO_MAGICLINKS;
+        let nofollow = if has(how, libc::O_NOFOLLOW) || has(how, libc::O_CREAT | libc::O_EXCL) {
+            OFlags::NOFOLLOW
+        } else {
+            OFlags::empty()
+        };
+        for _ in 0..LINKS_AT_MOST {
+            let pinned = openat2(&base, &*path, OFlags::PATH | OFlags::CLOEXEC | nofollow, Mode::empty(), resolve);
+            match pinned {
+                Ok(handle) if has(how, libc::O_TMPFILE) => {
+                    let path = path_of(handle.as_fd())?;
+                    return self.open_unnamed(Object { handle, path }, how, approvals);
+                }
+                Ok(handle) => {
+                    let path = path_of(handle.as_fd())?;
+                    if path_is_directory_form(&at.path) && has(how, libc::O_CREAT) {
+                        return Err(Errno::ISDIR.into());
+                    }
+                    return self.reopen(Object { handle, path }, how, approvals);
+                }
+                Err(rustix::io::Errno::NOENT) if has(how, libc::O_CREAT) => {}
+                Err(errno) => return Err(Errno::from(errno).into()),
+            }
+            let (parents, name) = split_last(path.as_bytes());
+            let parents = CString::new(parents).map_err(|_| Errno::INVAL)?;
+            let directory = if parents.is_empty() {
+                rustix::io::fcntl_dupfd_cloexec(&base, 0)
+            } else {
+                openat2(&base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)
+            };
+            let directory = directory.map_err(Errno::from)?;
+            let directory_path = path_of(directory.as_fd())?;
+            let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+            if let Ok(text) = readlinkat(&directory, &*name, Vec::new()) {
+                if resolve.contains(ResolveFlags::NO_SYMLINKS) || nofollow != OFlags::empty() {
+                    return Err(if nofollow.is_empty() { Errno::LOOP } else { Errno::EXIST }.into());
+                }
+                // A link to nowhere: what would be created is where it points, by the same rules.
+                let mut next = if text.as_bytes().starts_with(b"/") { Vec::new() } else { parents.into_bytes() };
+                next.extend_from_slice(text.as_bytes());
+                path = CString::new(next).map_err(|_| Errno::INVAL)?;
+                continue;
+            }
+            let place = Place::new(directory, directory_path, name);
+            return self.open_place(&place, how, approvals);
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    fn hand_over(&self, file: OwnedFd, how: OpenHow, _permit: &Permit) -> Result<Answer, Halt> {
+        Ok(Answer::File { file, close_on_exec: has(how, libc::O_CLOEXEC) })
+    }
+
+    /// truncate(2).
+    pub(super) fn truncate(&self, at: &At, length: i64, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if length < 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let object = self.resolver().object(self.target, at, true)?;
+        let path = object.judged_path()?;
+        if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
+            return Ok(Answer::Native(native));
+        }
+        refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
+        let wanted = Wanted::new(Operation::Truncate, path);
+        let _permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
+        self.still_wanted()?;
+        let mut name = Decimal::default();
+        done(sys::truncate(name.of(object.handle.as_raw_fd()), length))
+    }
+}
+
+const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
+
+fn path_is_directory_form(path: &Result<CString, Errno>) -> bool {
+    path.as_ref().is_ok_and(|path| path.as_bytes().ends_with(b"/"))
+}
+
+/// The text before the last component, and that component with its slashes.
+fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let start = path.get(..end).and_then(|part| part.iter().rposition(|&byte| byte == b'/')).map_or(0, |at| at + 1);
+    path.split_at(start)
+}

@@ -1,0 +1,147 @@
+//! The threads that receive, judge and perform.
+//!
+//! Run as the user in the supervisor. A thread that is trapped but not yet received can still be disturbed by a signal
+//! (`WAIT_KILLABLE_RECV` protects from the receive on), so one thread always waits in receive: whoever takes an attempt
+//! and leaves nobody behind starts another. An attempt that waits for a person, a fifo or a slow disk therefore holds up
+//! nobody but its own thread.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::decode::decode;
+use super::listener::{Answer, Listener, Notification, Received};
+use super::perform::Performer;
+use super::stuck::{Slot, Watch};
+use super::sys;
+use super::target::{Target, Unreadable};
+
+/// Threads of one listener; more attempts than these wait unreceived.
+const THREADS_AT_MOST: usize = 192;
+/// Threads that stay when there is nothing to do.
+const THREADS_KEPT: usize = 2;
+/// The deepest stack here is a walk with a few paths of 4 KiB.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// What the threads of one listener share.
+pub struct Pool {
+    listener: Listener,
+    performer: Arc<Performer>,
+    procfs: OwnedFd,
+    /// `/proc/self/fd`, which each thread has as its cwd, so that a descriptor of ours has a path: its number.
+    descriptors: OwnedFd,
+    watch: Watch,
+    threads: AtomicUsize,
+    receiving: AtomicUsize,
+}
+
+/// A pool cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start a thread: {0}")]
+pub struct NoThread(#[from] std::io::Error);
+
+impl Pool {
+    /// Starts serving a listener; goes on until the last process under its filter is gone. `procfs` is the outer `/proc`.
+    pub fn start(listener: OwnedFd, performer: Arc<Performer>, procfs: OwnedFd) -> Result<(), NoThread> {
+        let descriptors = rustix::fs::openat(
+            &procfs,
+            c"self/fd",
+            rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )
+        .map_err(std::io::Error::from)?;
+        let pool = Arc::new(Pool {
+            listener: Listener::new(listener),
+            performer,
+            procfs,
+            descriptors,
+            watch: Watch::new(),
+            threads: AtomicUsize::new(0),
+            receiving: AtomicUsize::new(0),
+        });
+        pool.watch.start(Arc::downgrade(&pool))?;
+        for _ in 0..THREADS_KEPT {
+            pool.add_thread()?;
+        }
+        Ok(())
+    }
+
+    fn add_thread(self: &Arc<Pool>) -> Result<(), NoThread> {
+        if self.threads.fetch_add(1, Ordering::SeqCst) >= THREADS_AT_MOST {
+            self.threads.fetch_sub(1, Ordering::SeqCst);
+            return Ok(());
+        }
+        let pool = Arc::clone(self);
+        let serve = move || {
+            if pool.prepare().is_ok() {
+                pool.serve();
+            }
+            pool.threads.fetch_sub(1, Ordering::SeqCst);
+        };
+        let started = std::thread::Builder::new().name("gated-serve".to_owned()).stack_size(STACK_BYTES).spawn(serve);
+        match started {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.threads.fetch_sub(1, Ordering::SeqCst);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn prepare(&self) -> Result<(), crate::common::errno::Errno> {
+        sys::own_umask()?;
+        rustix::process::fchdir(&self.descriptors)?;
+        Ok(())
+    }
+
+    fn serve(self: &Arc<Pool>) {
+        let slot = self.watch.enter();
+        loop {
+            self.receiving.fetch_add(1, Ordering::SeqCst);
+            let received = self.listener.receive();
+            let nobody_receives = self.receiving.fetch_sub(1, Ordering::SeqCst) == 1;
+            match received {
+                Ok(Received::Attempt(notification)) => {
+                    if nobody_receives {
+                        // Without another thread this attempt is served all the same, only signals may disturb others.
+                        let _ = self.add_thread();
+                    }
+                    self.handle(&notification, &slot);
+                }
+                Ok(Received::Vanished) => {}
+                Ok(Received::Ended) => return,
+                Err(error) => {
+                    tracing::error!(%error, "the notification listener failed");
+                    return;
+                }
+            }
+            if self.receiving.load(Ordering::SeqCst) >= THREADS_KEPT {
+                return;
+            }
+        }
+    }
+
+    fn handle(&self, notification: &Notification, slot: &Slot) {
+        let target = Target::new(&self.listener, notification, self.procfs.as_fd());
+        let attempt = match decode(&target) {
+            Ok(attempt) => attempt,
+            Err(Unreadable::Native(errno)) => return self.listener.answer(notification, Answer::Errno(errno)),
+            Err(Unreadable::Gone) => return,
+        };
+        // What was copied is the thread's own only if it still stands there.
+        if !self.listener.is_waiting(notification) {
+            return;
+        }
+        let busy = slot.begin(*notification);
+        let answer = self.performer.perform(&target, &attempt);
+        let answer = busy.end(answer);
+        if let Some(answer) = answer {
+            self.listener.answer(notification, answer);
+        }
+    }
+
+    /// For [`Watch`]: the target of an attempt that takes long.
+    pub(super) fn target<'a>(&'a self, notification: &'a Notification) -> Target<'a> {
+        Target::new(&self.listener, notification, self.procfs.as_fd())
+    }
+}

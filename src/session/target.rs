@@ -1,0 +1,295 @@
+//! The process behind a notification: its memory, its files, its place in the tree.
+//!
+//! Runs as the user in the supervisor; everything read here is hostile. Each read goes through the thread's own `/proc`
+//! directory, pinned once, so that a recycled thread id yields an error and never another process; whoever uses what was
+//! read checks [`Target::confirm`] first.
+
+use std::cell::OnceCell;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use rustix::fs::{Mode, OFlags, openat};
+
+use super::decimal::Decimal;
+use super::listener::{Listener, Notification};
+use crate::common::errno::Errno;
+use crate::common::path::RawPath;
+use crate::common::request::Who;
+use crate::common::text::Untrusted;
+
+/// PATH_MAX of linux/limits.h, the terminating NUL included.
+const PATH_MAX: usize = 4096;
+const PAGE: u64 = 4096;
+/// First read of a string: most paths are shorter, and copying a whole page costs more than a second call.
+const FIRST_READ: u64 = 256;
+const SHOWN_WORDS: usize = 64;
+const SHOWN_BYTES: usize = 4096;
+
+/// A string or block of the tool could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The kernel would have reported this to the tool.
+    Native(Errno),
+    /// The thread is gone; nobody waits for an answer.
+    Gone,
+}
+
+impl From<Errno> for Unreadable {
+    fn from(errno: Errno) -> Unreadable {
+        Unreadable::Native(errno)
+    }
+}
+
+/// A thread that stands in a system call.
+pub struct Target<'a> {
+    listener: &'a Listener,
+    notification: &'a Notification,
+    /// The outer `/proc`, in which the supervisor's view of thread ids holds.
+    procfs: BorrowedFd<'a>,
+    directory: OnceCell<OwnedFd>,
+}
+
+/// What `/proc/TID/status` tells, proc_pid_status(5).
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    pub process: i32,
+    pub parent: i32,
+    /// Thread group id in the session's pid namespace.
+    pub inner_process: i32,
+    pub inner_thread: i32,
+    pub umask: u32,
+    pub threads: u32,
+    pub pending_thread: u64,
+    pub pending_process: u64,
+    pub blocked: u64,
+    pub ignored: u64,
+    pub caught: u64,
+}
+
+impl<'a> Target<'a> {
+    pub fn new(listener: &'a Listener, notification: &'a Notification, procfs: BorrowedFd<'a>) -> Target<'a> {
+        Target { listener, notification, procfs, directory: OnceCell::new() }
+    }
+
+    pub fn notification(&self) -> &Notification {
+        self.notification
+    }
+
+    /// The outer `/proc`.
+    pub fn outer_procfs(&self) -> BorrowedFd<'a> {
+        self.procfs
+    }
+
+    /// The thread still waits, so what was read so far was its own.
+    pub fn confirm(&self) -> Result<(), Unreadable> {
+        if self.listener.is_waiting(self.notification) { Ok(()) } else { Err(Unreadable::Gone) }
+    }
+
+    /// The thread's directory in the outer `/proc`.
+    pub fn directory(&self) -> Result<BorrowedFd<'_>, Unreadable> {
+        if let Some(directory) = self.directory.get() {
+            return Ok(directory.as_fd());
+        }
+        let mut name = Decimal::default();
+        let opened = openat(self.procfs, name.of(self.notification.thread), O_PATH_DIRECTORY, Mode::empty())
+            .map_err(|_| Unreadable::Gone)?;
+        Ok(self.directory.get_or_init(|| opened).as_fd())
+    }
+
+    /// Where relative paths start, proc_pid_cwd(5).
+    pub fn cwd(&self) -> Result<OwnedFd, Unreadable> {
+        Ok(openat(self.directory()?, c"cwd", O_PATH_DIRECTORY, Mode::empty()).map_err(not_accessible)?)
+    }
+
+    /// The object that a descriptor of the tool stands for, as a path handle; `EBADF` where there is none.
+    pub fn descriptor_object(&self, descriptor: i32) -> Result<OwnedFd, Unreadable> {
+        if descriptor < 0 {
+            return Err(Errno::BADF.into());
+        }
+        let path = CString::new(format!("fd/{descriptor}")).map_err(|_| Errno::BADF)?;
+        openat(self.directory()?, path.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| {
+            match errno {
+                rustix::io::Errno::NOENT => Errno::BADF.into(),
+                other => not_accessible(other).into(),
+            }
+        })
+    }
+
+    /// A duplicate of the tool's own descriptor: the same open file description, pidfd_getfd(2).
+    pub fn duplicate(&self, descriptor: i32) -> Result<OwnedFd, Unreadable> {
+        use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+        // PIDFD_THREAD (Linux 6.9): the file table is the thread's.
+        let flags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+        let thread = Pid::from_raw(self.notification.thread).ok_or(Unreadable::Gone)?;
+        let pidfd = pidfd_open(thread, flags).map_err(|_| Unreadable::Gone)?;
+        self.confirm()?;
+        Ok(pidfd_getfd(pidfd, descriptor, PidfdGetfdFlags::empty()).map_err(|errno| match errno {
+            rustix::io::Errno::PERM => Errno::ACCES,
+            other => other.into(),
+        })?)
+    }
+
+    /// A path argument: copied once, NUL-terminated, with the errors that getname() gives.
+    pub fn path(&self, address: u64) -> Result<CString, Unreadable> {
+        self.string(address, PATH_MAX, Errno::NAMETOOLONG)
+    }
+
+    /// A NUL-terminated string of at most `limit` bytes with its NUL; `too_long` beyond.
+    pub fn string(&self, address: u64, limit: usize, too_long: Errno) -> Result<CString, Unreadable> {
+        let mut buffer = [0u8; PATH_MAX];
+        let mut length = 0usize;
+        let limit = limit.min(buffer.len());
+        while length < limit {
+            let at = address.checked_add(length as u64).ok_or(Errno::FAULT)?;
+            let to_page_end = PAGE - at % PAGE;
+            let wanted = if length == 0 { to_page_end.min(FIRST_READ) } else { to_page_end };
+            let room = buffer.get_mut(length..limit).unwrap_or_default();
+            let wanted = (wanted as usize).min(room.len());
+            let part = room.get_mut(..wanted).unwrap_or_default();
+            let got = self.read(at, part)?;
+            if let Some(end) = part.iter().take(got).position(|&byte| byte == 0) {
+                let text = buffer.get(..length + end + 1).unwrap_or_default();
+                return CStr::from_bytes_with_nul(text).map(CStr::to_owned).map_err(|_| Errno::FAULT.into());
+            }
+            if got < wanted {
+                return Err(Errno::FAULT.into());
+            }
+            length += got;
+        }
+        Err(too_long.into())
+    }
+
+    /// Exactly this many bytes, or `EFAULT`.
+    pub fn bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Unreadable> {
+        let mut buffer = vec![0; length];
+        if length > 0 && self.read(address, &mut buffer)? < length {
+            return Err(Errno::FAULT.into());
+        }
+        Ok(buffer)
+    }
+
+    /// Exactly this array, or `EFAULT`.
+    pub fn array<const N: usize>(&self, address: u64) -> Result<[u8; N], Unreadable> {
+        let mut buffer = [0; N];
+        if self.read(address, &mut buffer)? < N { Err(Errno::FAULT.into()) } else { Ok(buffer) }
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<usize, Unreadable> {
+        let remote = [RemoteIoVec { base: address as usize, len: into.len() }];
+        let thread = nix::unistd::Pid::from_raw(self.notification.thread);
+        process_vm_readv(thread, &mut [std::io::IoSliceMut::new(into)], &remote).map_err(|errno| match errno {
+            nix::errno::Errno::ESRCH => Unreadable::Gone,
+            // The program is not dumpable, ptrace(2): what cannot be read cannot be judged.
+            nix::errno::Errno::EPERM => Errno::ACCES.into(),
+            _ => Errno::FAULT.into(),
+        })
+    }
+
+    /// The parsed status file.
+    pub fn status(&self) -> Result<Status, Unreadable> {
+        let text = self.small_file(c"status", 8192)?;
+        Ok(parse_status(&text))
+    }
+
+    /// Who this is, to show and to record.
+    pub fn who(&self) -> Result<Who, Unreadable> {
+        let link = |name: &CStr| -> Result<RawPath, Unreadable> {
+            let text = rustix::fs::readlinkat(self.directory()?, name, Vec::new());
+            Ok(RawPath::new(text.map(CString::into_bytes).unwrap_or_default()))
+        };
+        let line = self.small_file(c"cmdline", SHOWN_WORDS * SHOWN_BYTES)?;
+        let mut words: Vec<&[u8]> = line.split(|&byte| byte == 0).take(SHOWN_WORDS + 1).collect();
+        if words.last().is_some_and(|last| last.is_empty()) {
+            words.pop();
+        }
+        words.truncate(SHOWN_WORDS);
+        let argv = words.into_iter().map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word))).collect();
+        let who = Who { pid: self.status()?.process, program: link(c"exe")?, argv, cwd: link(c"cwd")? };
+        self.confirm()?;
+        Ok(who)
+    }
+
+    fn small_file(&self, name: &CStr, limit: usize) -> Result<Vec<u8>, Unreadable> {
+        let file = openat(self.directory()?, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|_| Unreadable::Gone)?;
+        let mut text = Vec::with_capacity(4096.min(limit));
+        loop {
+            let mut part = [0u8; 4096];
+            match rustix::io::read(&file, &mut part) {
+                Ok(0) => return Ok(text),
+                Ok(count) => text.extend_from_slice(part.get(..count).unwrap_or_default()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return Err(Unreadable::Gone),
+            }
+            if text.len() >= limit {
+                text.truncate(limit);
+                return Ok(text);
+            }
+        }
+    }
+}
+
+const O_PATH_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A `/proc` link of a program that is not dumpable cannot be followed: refused, not guessed.
+fn not_accessible(errno: rustix::io::Errno) -> Errno {
+    match errno {
+        rustix::io::Errno::PERM => Errno::ACCES,
+        other => other.into(),
+    }
+}
+
+pub(super) fn parse_status(text: &[u8]) -> Status {
+    let mut status = Status {
+        process: 0,
+        parent: 0,
+        inner_process: 0,
+        inner_thread: 0,
+        // Where the line is missing: nothing for others.
+        umask: 0o077,
+        threads: 0,
+        pending_thread: 0,
+        pending_process: 0,
+        blocked: 0,
+        ignored: 0,
+        caught: 0,
+    };
+    for line in text.split(|&byte| byte == b'\n') {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let (key, rest) = line.split_at(colon);
+        let value = std::str::from_utf8(rest.get(1..).unwrap_or_default()).unwrap_or_default().trim();
+        let decimal = || value.parse().unwrap_or(0);
+        let hexadecimal = || u64::from_str_radix(value, 16).unwrap_or(0);
+        let innermost = || value.split_whitespace().next_back().and_then(|word| word.parse().ok()).unwrap_or(0);
+        match key {
+            b"Umask" => status.umask = u32::from_str_radix(value, 8).unwrap_or(0o077),
+            b"Tgid" => status.process = decimal(),
+            b"PPid" => status.parent = decimal(),
+            b"NStgid" => status.inner_process = innermost(),
+            b"NSpid" => status.inner_thread = innermost(),
+            b"Threads" => status.threads = value.parse().unwrap_or(0),
+            b"SigPnd" => status.pending_thread = hexadecimal(),
+            b"ShdPnd" => status.pending_process = hexadecimal(),
+            b"SigBlk" => status.blocked = hexadecimal(),
+            b"SigIgn" => status.ignored = hexadecimal(),
+            b"SigCgt" => status.caught = hexadecimal(),
+            _ => {}
+        }
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_file_is_read_by_key() {
+        let text = b"Name:\tx\nUmask:\t0027\nTgid:\t12\nPPid:\t3\nNStgid:\t12\t2\nNSpid:\t13\t4\nThreads:\t2\nSigPnd:\t0000000000000200\nShdPnd:\t0000000000000001\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0000000000000200\n";
+        let status = parse_status(text);
+        assert_eq!((status.process, status.parent, status.inner_process, status.inner_thread), (12, 3, 2, 4));
+        assert_eq!((status.umask, status.threads), (0o027, 2));
+        assert_eq!((status.pending_thread, status.pending_process, status.caught), (0x200, 1, 0x200));
+    }
+}
