@@ -14,6 +14,7 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, execve, getpid, setpgid, tcsetpgrp};
 
 use super::descriptors::{become_stdio, close_rest_on_exec};
+use super::filter::Filter;
 use super::floor::Floor;
 use super::link::Link;
 use super::messages::{CallOrder, FromCall, ToCall};
@@ -22,15 +23,21 @@ use super::mounts::identity_of;
 /// Exit status of a command that could not be set up; the supervisor was told why (env(1)).
 const FAILED: i32 = 125;
 
+/// What holds a command even if all processes of ours are dead.
+pub struct Cage {
+    pub floor: Floor,
+    pub filter: Filter,
+}
+
 /// Execute the order, or tell why not and exit.
 pub fn run_and_exit(
-    floor: &Floor,
+    cage: &Cage,
     order: &CallOrder,
     link: &Link<FromCall, ToCall>,
     stdio: [OwnedFd; 3],
     terminal: Option<&OwnedFd>,
 ) -> ! {
-    let report = match prepare(floor, order, link, stdio, terminal) {
+    let report = match prepare(cage, order, link, stdio, terminal) {
         Ok(()) => FromCall::NotExecuted(execute(order) as i32),
         Err(text) => FromCall::Failed(text),
     };
@@ -40,7 +47,7 @@ pub fn run_and_exit(
 }
 
 fn prepare(
-    floor: &Floor,
+    cage: &Cage,
     order: &CallOrder,
     link: &Link<FromCall, ToCall>,
     stdio: [OwnedFd; 3],
@@ -62,8 +69,11 @@ fn prepare(
     setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(|errno| says("limit core files")(&errno))?;
     umask(Mode::from_bits_truncate(order.umask));
     restore_signals(order.ignored_signals).map_err(|errno| says("restore the signals")(&errno))?;
-    floor.enter().map_err(|error| says("enter the Landlock floor")(&error))?;
-    link.send(&FromCall::Trapped, &[]).map_err(|error| says("hand over the listener")(&error))?;
+    cage.floor.enter().map_err(|error| says("enter the Landlock floor")(&error))?;
+    let listener = cage.filter.install().map_err(|error| says("install the filter")(&error))?;
+    link.send(&FromCall::Trapped, &[listener.as_fd()]).map_err(|error| says("hand over the listener")(&error))?;
+    // Whoever holds a listener can answer the calls of those below it.
+    drop(listener);
     match link.receive() {
         Ok(Some(received)) if matches!(received.message, ToCall::Go) => Ok(()),
         Ok(_) => Err("the supervisor is gone".into()),

@@ -12,7 +12,9 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::command::Cage;
 use super::descriptors::close_all_but;
+use super::filter;
 use super::floor::Floor;
 use super::leader;
 use super::link::{Link, LinkError};
@@ -20,6 +22,7 @@ use super::messages::{CallOrder, FromInit, ToInit};
 use super::mounts::build_view_inside;
 use super::namespaces::bring_loopback_up;
 use super::privileges::leave_root;
+use super::syscalls::Arch;
 use crate::common::path::RawPath;
 use crate::common::wire::{Identity, Network};
 
@@ -34,10 +37,10 @@ pub struct InitOrder<'a> {
 
 /// The whole life of init; returns its exit status. Every other descriptor than that of `supervisor` is closed.
 pub fn run(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> u8 {
-    let served = prepare(order, supervisor).and_then(|floor| {
-        let ready = FromInit::Ready { landlock_abi: floor.abi(), native: floor.native().to_vec() };
+    let served = prepare(order, supervisor).and_then(|cage| {
+        let ready = FromInit::Ready { landlock_abi: cage.floor.abi(), native: cage.floor.native().to_vec() };
         supervisor.send(&ready, &[]).map_err(|error| error.to_string())?;
-        serve(&floor, supervisor).map_err(|error| error.to_string())
+        serve(&cage, supervisor).map_err(|error| error.to_string())
     });
     match served {
         Ok(()) => 0,
@@ -49,7 +52,7 @@ pub fn run(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> u8 {
     }
 }
 
-fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result<Floor, String> {
+fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result<Cage, String> {
     close_all_but(&[supervisor.as_fd()]).map_err(|error| format!("cannot close what is not init's: {error}"))?;
     if order.network == Network::Own {
         bring_loopback_up().map_err(|error| format!("cannot bring lo up: {error}"))?;
@@ -60,10 +63,12 @@ fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result
     if !supervisor.is_open() {
         return Err("the supervisor is gone".into());
     }
-    Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())
+    let floor = Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())?;
+    let filter = filter::compile(Arch::NATIVE).map_err(|error| error.to_string())?;
+    Ok(Cage { floor, filter })
 }
 
-fn serve(floor: &Floor, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkError> {
+fn serve(cage: &Cage, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkError> {
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     children.thread_block().map_err(std::io::Error::from)?;
@@ -84,7 +89,7 @@ fn serve(floor: &Floor, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkE
             match supervisor.receive()? {
                 None => return Ok(()),
                 Some(received) => match received.message {
-                    ToInit::Call(order) => start_call(floor, &order, received.fds)?,
+                    ToInit::Call(order) => start_call(cage, &order, received.fds)?,
                 },
             }
         }
@@ -100,11 +105,11 @@ fn reap() {
     }
 }
 
-fn start_call(floor: &Floor, order: &CallOrder, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+fn start_call(cage: &Cage, order: &CallOrder, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
     // SAFETY: init has one thread, so the child may do anything that init may.
     match unsafe { fork() } {
         Ok(ForkResult::Parent { .. }) => Ok(()),
-        Ok(ForkResult::Child) => leader::run_and_exit(floor, order, fds),
+        Ok(ForkResult::Child) => leader::run_and_exit(cage, order, fds),
         // No leader, no link: the supervisor sees the call's end of it close.
         Err(Errno::EAGAIN | Errno::ENOMEM) => Ok(()),
         Err(errno) => Err(std::io::Error::from(errno).into()),

@@ -11,9 +11,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, setpgid, setsid, tcgetpgrp, tcsetpgrp};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::command;
+use super::command::{self, Cage};
 use super::descriptors::close_all_but;
-use super::floor::Floor;
 use super::link::Link;
 use super::messages::{CallOrder, FromCall, ToCall};
 use crate::common::wire::Ended;
@@ -36,9 +35,9 @@ impl CallFds {
 }
 
 /// The whole life of a leader.
-pub fn run_and_exit(floor: &Floor, order: &CallOrder, fds: Vec<OwnedFd>) -> ! {
+pub fn run_and_exit(cage: &Cage, order: &CallOrder, fds: Vec<OwnedFd>) -> ! {
     let status = match CallFds::from(fds) {
-        Some(fds) => lead(floor, order, fds),
+        Some(fds) => lead(cage, order, fds),
         None => 1,
     };
     // Nothing of init's must be unwound or flushed here.
@@ -46,14 +45,14 @@ pub fn run_and_exit(floor: &Floor, order: &CallOrder, fds: Vec<OwnedFd>) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn lead(floor: &Floor, order: &CallOrder, fds: CallFds) -> i32 {
+fn lead(cage: &Cage, order: &CallOrder, fds: CallFds) -> i32 {
     let kept = [&fds.link].into_iter().chain(&fds.stdio).chain(&fds.terminal);
-    let kept: Vec<_> = kept.map(AsFd::as_fd).chain([floor.as_fd()]).collect();
+    let kept: Vec<_> = kept.map(AsFd::as_fd).chain([cage.floor.as_fd()]).collect();
     let closed = close_all_but(&kept);
     let CallFds { link, stdio, terminal } = fds;
     let link = Link::new(link);
     let led = closed.map_err(|error| format!("cannot close what is not the call's: {error}")).and_then(|()| {
-        let started = start(floor, order, &link, stdio, terminal.as_ref())
+        let started = start(cage, order, &link, stdio, terminal.as_ref())
             .map_err(|error| format!("cannot start a call: {error}"))?;
         attend(&link, started, terminal.as_ref()).map_err(|error| format!("cannot wait for a call: {error}"))
     });
@@ -68,7 +67,7 @@ fn lead(floor: &Floor, order: &CallOrder, fds: CallFds) -> i32 {
 
 /// Become a session leader on the call's terminal and fork the command's child; returns when that has executed or ended.
 fn start(
-    floor: &Floor,
+    cage: &Cage,
     order: &CallOrder,
     link: &Link<FromCall, ToCall>,
     stdio: [OwnedFd; 3],
@@ -87,7 +86,7 @@ fn start(
     match unsafe { fork() }? {
         ForkResult::Child => {
             drop(executed);
-            command::run_and_exit(floor, order, link, stdio, terminal)
+            command::run_and_exit(cage, order, link, stdio, terminal)
         }
         ForkResult::Parent { child } => {
             drop(executing);
