@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-/// Where the audit log is.
-const DEFAULT_PATH: &str = "/var/log/gated/audit.jsonl";
+use crate::daemon::audit::DEFAULT_PATH;
 use crate::policy::ProfileSelector;
 
 /// Run a command so that every change of a file outside its granted scope waits for a person's consent.
@@ -62,6 +61,26 @@ pub enum Consent {
 pub enum EventsTo {
     File(PathBuf),
     Fd(RawFd),
+}
+
+impl Consent {
+    /// The file that it names.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Consent::Script(path) => Some(path),
+            Consent::Auto | Consent::Tty | Consent::None => None,
+        }
+    }
+}
+
+impl EventsTo {
+    /// The file that it names.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            EventsTo::File(path) => Some(path),
+            EventsTo::Fd(_) => None,
+        }
+    }
 }
 
 fn profile(text: &str) -> Result<ProfileSelector, String> {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, SigmaskHow};
 use tokio::sync::mpsc;
 
 use crate::common::wire::{FromSession, ToSession};
@@ -22,27 +22,35 @@ const DEPTH: usize = 64;
 pub fn serve(link: Arc<SessionLink>) -> io::Result<(mpsc::Receiver<Received<FromSession>>, mpsc::Sender<ToSession>)> {
     let (arrived, arrivals) = mpsc::channel(DEPTH);
     let (leaving, mut departures) = mpsc::channel(DEPTH);
-    // Signals are the main thread's: a stop must stop it where it asked for it.
-    let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)?;
     let reading = Arc::clone(&link);
-    let reader = thread::Builder::new().name("from session".into()).spawn(move || {
+    let read = move || {
         while let Ok(Some(received)) = reading.receive() {
             if arrived.blocking_send(received).is_err() {
                 break;
             }
         }
-    });
-    let writer = thread::Builder::new().name("to session".into()).spawn(move || {
+    };
+    let write = move || {
         while let Some(message) = departures.blocking_recv() {
             if link.send(&message, &[]).is_err() {
                 break;
             }
         }
         link.close();
-    });
-    before.thread_set_mask()?;
-    (reader?, writer?);
+    };
+    with_signals_blocked(|| {
+        thread::Builder::new().name("from session".into()).spawn(read)?;
+        thread::Builder::new().name("to session".into()).spawn(write)
+    })?;
     Ok((arrivals, leaving))
+}
+
+/// For starting threads: signals are the main thread's, so that a stop stops it where it asked for it.
+pub fn with_signals_blocked<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = start();
+    before.thread_set_mask()?;
+    started
 }
 
 /// A null device in the place of a terminal, which must not enter the session.

@@ -1,16 +1,30 @@
 //! Bytes between the caller's terminal and the session's pty. Runs as the invoking user; the output is the tool's and goes to the
-//! terminal as it would without us.
+//! terminal as it would without us, but while a prompt is shown: then nothing of the tool's reaches the terminal, and no
+//! key reaches the tool.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 
+use super::screen::Screen;
 use super::terminal::CallersTerminal;
+use crate::consent::terminal::{self as consent, Paused};
 use crate::tool::descriptors::watched;
 
 /// Bytes held in one direction at the most; nothing more is read until they are written.
 const CHUNK: usize = 16 << 10;
+
+/// How long a terminal may take for output that must be gone before a prompt.
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// CAN: ends a control sequence that was begun (ECMA-48 8.3.6).
+const CANCEL: &[u8] = b"\x18";
 
 /// Bytes on their way in one direction.
 #[derive(Default)]
@@ -37,136 +51,175 @@ impl Pending {
     }
 }
 
-/// The two directions; [`Relay::turn`] moves a piece of one of them.
-pub struct Relay {
-    terminal: CallersTerminal,
-    /// The same open terminal.
-    screen_and_keys: AsyncFd<OwnedFd>,
-    master: AsyncFd<OwnedFd>,
+#[derive(Default)]
+struct State {
     to_tool: Pending,
     to_terminal: Pending,
+    /// What was written to the terminal.
     screen: Screen,
     /// Whether keys are read from the terminal: not while it is another program's.
     reads: bool,
-    /// Whether somebody else has the terminal for a prompt.
+    /// Whether a prompt has the terminal.
     paused: bool,
     /// The terminal is gone: the tool's output has nowhere to go.
     is_mute: bool,
+    /// The session's side of the pty is closed, and everything it wrote was read.
     is_over: bool,
+}
+
+/// The two directions; [`Relay::turn`] moves a piece of one of them. Clones are the same relay.
+#[derive(Clone)]
+pub struct Relay(Rc<Ends>);
+
+struct Ends {
+    terminal: CallersTerminal,
+    /// The same open terminal.
+    watched_terminal: AsyncFd<OwnedFd>,
+    master: AsyncFd<OwnedFd>,
+    state: RefCell<State>,
+    /// The state was changed from outside of [`Relay::turn`].
+    changed: Notify,
 }
 
 impl Relay {
     /// Both descriptors become non-blocking. Needs a tokio runtime.
     pub fn new(terminal: CallersTerminal, master: OwnedFd) -> io::Result<Relay> {
         rustix::io::ioctl_fionbio(&master, true)?;
-        Ok(Relay {
-            screen_and_keys: watched(terminal.as_fd().try_clone_to_owned()?)?,
+        Ok(Relay(Rc::new(Ends {
+            watched_terminal: watched(terminal.as_fd().try_clone_to_owned()?)?,
             terminal,
             master: watched(master)?,
-            to_tool: Pending::default(),
-            to_terminal: Pending::default(),
-            screen: Screen::default(),
-            reads: false,
-            paused: false,
-            is_mute: false,
-            is_over: false,
-        })
+            state: RefCell::default(),
+            changed: Notify::new(),
+        })))
     }
 
     pub fn terminal(&self) -> &CallersTerminal {
-        &self.terminal
+        &self.0.terminal
     }
 
     /// Read keys from the terminal, or leave them to others.
-    pub fn set_reading(&mut self, reads: bool) {
-        self.reads = reads;
+    pub fn set_reading(&self, reads: bool) {
+        self.0.state.borrow_mut().reads = reads;
+        self.0.changed.notify_one();
     }
 
-    /// Hold the tool's output and leave the keys to whoever shows a prompt.
-    pub fn pause(&mut self) {
-        self.paused = true;
-    }
-
-    /// Go on after [`Relay::pause`]. A program that had the whole screen is told that its size changed, so that it draws
-    /// it again.
-    pub fn resume(&mut self) {
-        self.paused = false;
-        if self.screen.is_alternate {
-            self.nudge();
-        }
-    }
-
-    /// Change the pty's size by one row and back: the kernel sends SIGWINCH for a change only.
-    fn nudge(&self) {
-        let master = self.master.get_ref();
-        if let Ok(size) = rustix::termios::tcgetwinsize(master) {
-            let other = rustix::termios::Winsize { ws_row: size.ws_row.saturating_add(1), ..size };
-            // A session that has ended needs no redrawing.
-            let _ = rustix::termios::tcsetwinsize(master, other);
-            let _ = rustix::termios::tcsetwinsize(master, size);
-        }
+    pub fn is_paused(&self) -> bool {
+        self.0.state.borrow().paused
     }
 
     pub fn copy_window(&self) {
-        self.terminal.copy_window_to(self.master.get_ref());
+        self.0.terminal.copy_window_to(self.0.master.get_ref());
     }
 
     /// Whether the session's side has closed the pty and everything it wrote was shown.
     pub fn is_over(&self) -> bool {
-        self.is_over && (self.to_terminal.is_empty() || self.is_mute)
+        let state = self.0.state.borrow();
+        state.is_over && (state.to_terminal.is_empty() || state.is_mute)
     }
 
-    /// Move some bytes; waits until that is possible, for ever while paused or over. May be dropped at any await.
-    pub async fn turn(&mut self) -> io::Result<()> {
-        let Relay {
-            terminal: _,
-            screen_and_keys: terminal,
-            master,
-            to_tool,
-            to_terminal,
-            screen,
-            reads,
-            paused,
-            is_mute,
-            is_over,
-        } = self;
-        let takes_keys = *reads && !*paused && !*is_mute && !*is_over && to_tool.is_empty();
-        let takes_output = !*paused && !*is_over && to_terminal.is_empty();
+    /// Move some bytes; waits until that is possible. May be dropped at any await.
+    pub async fn turn(&self) -> io::Result<()> {
+        let ends = self.0.as_ref();
+        let (takes_keys, takes_output, gives_output, gives_keys) = {
+            let state = ends.state.borrow();
+            let takes_keys =
+                state.reads && !state.paused && !state.is_mute && !state.is_over && state.to_tool.is_empty();
+            let takes_output = !state.paused && !state.is_over && state.to_terminal.is_empty();
+            let gives_output = !state.paused && !state.is_mute && !state.to_terminal.is_empty();
+            (takes_keys, takes_output, gives_output, !state.is_over && !state.to_tool.is_empty())
+        };
+        let (terminal, master) = (&ends.watched_terminal, &ends.master);
         tokio::select! {
-            ready = master.readable(), if takes_output => match ready?.try_io(|fd| read(fd, &mut to_terminal.bytes)) {
-                Ok(Ok(0)) => *is_over = true,
-                Ok(Ok(_)) => {
-                    screen.watch(&to_terminal.bytes);
-                    if *is_mute {
-                        to_terminal.wrote(usize::MAX);
-                    }
+            () = ends.changed.notified() => {}
+            ready = master.readable(), if takes_output => {
+                if let Ok(done) = ready?.try_io(|fd| ends.take_output(fd.get_ref())) {
+                    done?;
                 }
-                // EIO: the last descriptor of the slave is closed (pty(7)).
-                Ok(Err(_)) => *is_over = true,
-                Err(_not_ready) => {}
-            },
-            ready = terminal.writable(), if !to_terminal.is_empty() && !*paused && !*is_mute => {
-                match ready?.try_io(|fd| Ok(rustix::io::write(fd, to_terminal.rest())?)) {
-                    Ok(Ok(count)) => to_terminal.wrote(count),
-                    Ok(Err(_)) => {
-                        *is_mute = true;
-                        to_terminal.wrote(usize::MAX);
-                    }
-                    Err(_not_ready) => {}
+            }
+            ready = terminal.writable(), if gives_output => {
+                if let Ok(done) = ready?.try_io(|fd| ends.give_output(fd.get_ref())) {
+                    done?;
                 }
-            },
-            ready = terminal.readable(), if takes_keys => match ready?.try_io(|fd| read(fd, &mut to_tool.bytes)) {
-                Ok(Ok(0) | Err(_)) => *reads = false,
-                Ok(Ok(_)) | Err(_) => {}
-            },
-            ready = master.writable(), if !to_tool.is_empty() && !*is_over => {
-                match ready?.try_io(|fd| Ok(rustix::io::write(fd, to_tool.rest())?)) {
-                    Ok(Ok(count)) => to_tool.wrote(count),
-                    Ok(Err(_)) => to_tool.wrote(usize::MAX),
-                    Err(_not_ready) => {}
+            }
+            ready = terminal.readable(), if takes_keys => {
+                if let Ok(done) = ready?.try_io(|fd| ends.take_keys(fd.get_ref())) {
+                    done?;
                 }
-            },
-            else => std::future::pending().await,
+            }
+            ready = master.writable(), if gives_keys => {
+                if let Ok(done) = ready?.try_io(|fd| ends.give_keys(fd.get_ref())) {
+                    done?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each moves bytes once; fails with `WouldBlock` only.
+impl Ends {
+    fn take_output(&self, master: &OwnedFd) -> io::Result<()> {
+        let state = &mut *self.state.borrow_mut();
+        match read(master, &mut state.to_terminal.bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+            // EIO: the last descriptor of the slave is closed (pty(7)).
+            Ok(0) | Err(_) => state.is_over = true,
+            Ok(_) if state.is_mute => state.to_terminal.wrote(usize::MAX),
+            Ok(_) => {}
+        }
+        Ok(())
+    }
+
+    fn give_output(&self, terminal: &OwnedFd) -> io::Result<()> {
+        let state = &mut *self.state.borrow_mut();
+        if state.paused {
+            return Ok(());
+        }
+        let rest = state.to_terminal.rest().len();
+        state.write_out(terminal, rest)
+    }
+
+    fn take_keys(&self, terminal: &OwnedFd) -> io::Result<()> {
+        let state = &mut *self.state.borrow_mut();
+        if state.paused || !state.reads {
+            return Ok(());
+        }
+        match read(terminal, &mut state.to_tool.bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+            Ok(0) | Err(_) => {
+                state.reads = false;
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn give_keys(&self, master: &OwnedFd) -> io::Result<()> {
+        let state = &mut *self.state.borrow_mut();
+        match rustix::io::write(master, state.to_tool.rest()) {
+            Ok(count) => state.to_tool.wrote(count),
+            Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(_) => state.to_tool.wrote(usize::MAX),
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Write up to `most` of what is pending.
+    fn write_out(&mut self, terminal: impl AsFd, most: usize) -> io::Result<()> {
+        let bytes = self.to_terminal.rest();
+        match rustix::io::write(terminal, bytes.get(..most).unwrap_or(bytes)) {
+            Ok(count) => {
+                self.screen.write(bytes.get(..count).unwrap_or_default());
+                self.to_terminal.wrote(count);
+            }
+            Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(_) => {
+                self.is_mute = true;
+                self.to_terminal.wrote(usize::MAX);
+            }
         }
         Ok(())
     }
@@ -181,53 +234,58 @@ fn read(fd: impl AsFd, bytes: &mut Vec<u8>) -> io::Result<usize> {
     Ok(count?)
 }
 
-/// Whether the tool's output has switched the terminal to its alternate screen (xterm's private modes 47, 1047, 1049).
-#[derive(Default)]
-struct Screen {
-    is_alternate: bool,
-    /// The unfinished control sequence at the end of what was seen.
-    tail: Vec<u8>,
-}
+/// The relay as a consent agent holds it: there is none until the session has its pty.
+#[derive(Clone, Default)]
+pub struct SharedScreen(Rc<RefCell<Option<Relay>>>);
 
-impl Screen {
-    /// Longer than any sequence that matters.
-    const TAIL: usize = 16;
+impl SharedScreen {
+    pub fn set(&self, relay: &Relay) {
+        *self.0.borrow_mut() = Some(relay.clone());
+    }
 
-    fn watch(&mut self, output: &[u8]) {
-        let mut seen = std::mem::take(&mut self.tail);
-        seen.extend_from_slice(output);
-        for at in 0..seen.len() {
-            let rest = seen.get(at..).unwrap_or_default();
-            let Some(mode) = rest.strip_prefix(b"\x1b[?") else { continue };
-            let digits = mode.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            if matches!(mode.get(..digits), Some(b"47" | b"1047" | b"1049")) {
-                match mode.get(digits) {
-                    Some(b'h') => self.is_alternate = true,
-                    Some(b'l') => self.is_alternate = false,
-                    _ => {}
-                }
-            }
-        }
-        let last = seen.iter().rposition(|byte| *byte == 0x1b).unwrap_or(seen.len());
-        let tail = seen.get(last..).unwrap_or_default();
-        if tail.len() < Screen::TAIL {
-            self.tail = tail.to_vec();
-        }
+    fn relay(&self) -> Option<Relay> {
+        self.0.borrow().clone()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::Screen;
+impl consent::Screen for SharedScreen {
+    fn pause(&mut self) -> io::Result<Paused> {
+        let Some(Relay(ends)) = self.relay() else { return Ok(Paused::default()) };
+        let state = &mut *ends.state.borrow_mut();
+        state.paused = true;
+        // What is left of a whole sequence goes out now; what is none is held until after the prompt.
+        let mut whole = state.screen.whole_length(state.to_terminal.rest());
+        while whole > 0 && !state.is_mute {
+            let before = state.to_terminal.rest().len();
+            match state.write_out(&ends.terminal, whole) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut polled = [PollFd::new(&ends.terminal, PollFlags::OUT)];
+                    if poll(&mut polled, Some(&PATIENCE)).unwrap_or(0) == 0 {
+                        state.paused = false;
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                done => done?,
+            }
+            whole = whole.saturating_sub(before.saturating_sub(state.to_terminal.rest().len()));
+        }
+        if !state.screen.is_whole() {
+            // A terminal that does not take it shows a prompt that begins with the rest of the tool's sequence.
+            let _ = rustix::io::write(&ends.terminal, CANCEL);
+            state.screen.write(CANCEL);
+        }
+        Ok(Paused { alternate: state.screen.is_alternate() })
+    }
 
-    #[test]
-    fn the_alternate_screen_is_seen_across_reads() {
-        let mut screen = Screen::default();
-        screen.watch(b"text\x1b[?10");
-        assert!(!screen.is_alternate);
-        screen.watch(b"49h more");
-        assert!(screen.is_alternate);
-        screen.watch(b"\x1b[?25l\x1b[?1049l");
-        assert!(!screen.is_alternate);
+    fn resume(&mut self, overwritten: bool) {
+        let Some(Relay(ends)) = self.relay() else { return };
+        ends.state.borrow_mut().paused = false;
+        ends.changed.notify_one();
+        if overwritten && let Ok(size) = tcgetwinsize(ends.master.get_ref()) {
+            // The kernel sends SIGWINCH for a change only; a session that has ended needs none.
+            let other = Winsize { ws_row: size.ws_row.saturating_add(1), ..size };
+            let _ = tcsetwinsize(ends.master.get_ref(), other);
+            let _ = tcsetwinsize(ends.master.get_ref(), size);
+        }
     }
 }

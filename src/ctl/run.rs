@@ -6,20 +6,25 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::{Child, ExitCode};
 
 use clap::Parser;
-use nix::sys::signal::{Signal, killpg, raise};
+use nix::sys::signal::{SigSet, Signal, killpg, raise};
 use nix::unistd::getpgrp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, EventsTo};
 use super::caller::{Caller, CallerError, Environment};
 use super::clientlink;
 use super::exit::{self, FAILED};
-use super::relay::Relay;
+use super::records::{self, RecordsError};
+use super::relay::{Relay, SharedScreen};
 use super::start::{self, Directory, StartError, Started};
 use super::terminal::{self, CallersTerminal, RestoredAtEnd};
 use crate::common::wire::{Ended, FromSession, ToSession};
+use crate::daemon::broker::{Broker, BrokerConfig};
+use crate::daemon::events::Events;
+use crate::daemon::pending::SessionTerms;
+use crate::policy::ProfileSelector;
 use crate::session::launch::starts_in_background;
 use crate::tool::link::Received;
 use crate::tool::privileges::{PrivilegeError, leave_root};
@@ -33,6 +38,8 @@ enum RunError {
     Caller(#[from] CallerError),
     #[error(transparent)]
     Start(#[from] StartError),
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
     #[error("{0}")]
@@ -84,7 +91,19 @@ fn run(arguments: Arguments) -> Result<ExitCode, RunError> {
     let environment = Environment::own();
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
-    let profile = start::load_profile(&caller, arguments.profile, &directory)?;
+    let events = records::open_events(&caller, arguments.events.as_ref())?;
+    let profile_file = match &arguments.profile {
+        ProfileSelector::File(path) => Some(path.clone()),
+        ProfileSelector::Name(_) => None,
+    };
+    let mut profile = start::load_profile(&caller, arguments.profile, &directory)?;
+    let asked = records::open_consent(&caller, &profile, &arguments.consent)?;
+    let audit = records::open_audit(&caller, &arguments.audit)?;
+    let named = [profile_file.as_deref(), arguments.consent.file(), arguments.events.as_ref().and_then(EventsTo::file)];
+    records::protect_own_files(&mut profile, named.into_iter().flatten().chain([arguments.audit.as_path()]));
+    for note in &profile.notes {
+        eprintln!("gated-run: note: {note}");
+    }
     let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
     let ignored = start::ignored_signals()?;
 
@@ -92,16 +111,60 @@ fn run(arguments: Arguments) -> Result<ExitCode, RunError> {
     leave_root(&caller.invoking, false)?;
     debug!(session = %started.session, "started");
 
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(step("start the runtime"))?;
-    let ended = runtime.block_on(async { Client::new(started, ignored)?.run().await })?;
+    let config = BrokerConfig {
+        session: started.session.clone(),
+        user: caller.tool.name.clone(),
+        terms: SessionTerms {
+            timeout: profile.prompt.timeout,
+            max_per_minute: profile.prompt.max_per_minute,
+            home: profile.home.clone(),
+        },
+    };
+    let term = environment.get(b"TERM").map(|term| String::from_utf8_lossy(term).into_owned()).unwrap_or_default();
+    // Signals are the main thread's: a stop must stop it where it asked for it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_start(|| drop(SigSet::all().thread_block()))
+        .build()
+        .map_err(step("start the runtime"))?;
+    let (closing, ended) = runtime.block_on(async {
+        let screen = SharedScreen::default();
+        let agent = asked.into_agent(&caller.invoking.name, &term, screen.clone()).map_err(step("use the terminal"))?;
+        let events = match events {
+            Some(file) => clientlink::with_signals_blocked(|| Events::to(file)).map_err(step("write events"))?,
+            None => Events::none(),
+        };
+        let broker = Broker::new(config, audit, events, vec![agent]);
+        let (to_broker, from_session) = mpsc::channel(BROKER_DEPTH);
+        let client = Client::new(started, ignored, to_broker, screen)?;
+        let to_session = client.to_session.clone();
+        let brokered = async move {
+            let closing = broker.run(from_session, to_session.clone()).await;
+            if closing.fault.is_some() {
+                // A supervisor that is gone has stopped.
+                let _ = to_session.send(ToSession::Stop).await;
+            }
+            closing
+        };
+        Ok::<_, RunError>(tokio::join!(brokered, client.run()))
+    })?;
     terminal::restore();
+    for line in closing.denials.lines() {
+        eprintln!("{line}");
+    }
+    if let Some(fault) = closing.fault {
+        return Err(RunError::Session(format!("the session was ended: {fault}")));
+    }
+    let ended = ended?;
     let name = command.first().map(|name| name.escape_ascii().to_string()).unwrap_or_default();
     if let Some(line) = exit::line_of(ended, &name) {
         eprintln!("{line}");
     }
     Ok(exit::status_of(ended))
 }
+
+/// Messages held for the broker at the most; a supervisor that sends more waits.
+const BROKER_DEPTH: usize = 64;
 
 /// Signals that a caller sends to the command by sending them to gated-run.
 const PASSED: [Signal; 6] =
@@ -112,10 +175,12 @@ struct Client {
     supervisor: Child,
     arrivals: mpsc::Receiver<Received<FromSession>>,
     to_session: mpsc::Sender<ToSession>,
+    to_broker: mpsc::Sender<FromSession>,
     signals: mpsc::Receiver<Signal>,
     /// Until the session has a pty for it.
     terminal: Option<CallersTerminal>,
     relay: Option<Relay>,
+    screen: SharedScreen,
     /// Whether the terminal's keys are to be the session's when the terminal is ours.
     wants_keys: bool,
     ended: Option<Ended>,
@@ -123,7 +188,12 @@ struct Client {
 }
 
 impl Client {
-    fn new(started: Started, ignored: u64) -> Result<Client, RunError> {
+    fn new(
+        started: Started,
+        ignored: u64,
+        to_broker: mpsc::Sender<FromSession>,
+        screen: SharedScreen,
+    ) -> Result<Client, RunError> {
         let Started { link, supervisor, terminal, on_terminal, .. } = started;
         let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
         let signals = listen_to_signals(ignored).map_err(step("listen to signals"))?;
@@ -132,9 +202,11 @@ impl Client {
             supervisor,
             arrivals,
             to_session,
+            to_broker,
             signals,
             terminal,
             relay: None,
+            screen,
             wants_keys,
             ended: None,
             failure: None,
@@ -151,7 +223,7 @@ impl Client {
                     Some(received) => self.take(received).await?,
                 },
                 Some(signal) = self.signals.recv() => self.pass(signal).await,
-                turned = turn(self.relay.as_mut()) => turned.map_err(step("relay the terminal"))?,
+                turned = turn(self.relay.as_ref()) => turned.map_err(step("relay the terminal"))?,
             }
         }
         let status = self.supervisor.wait().map_err(step("wait for the supervisor"))?;
@@ -163,25 +235,32 @@ impl Client {
     }
 
     async fn take(&mut self, received: Received<FromSession>) -> Result<(), RunError> {
-        match received.message {
+        match &received.message {
             FromSession::Ready { landlock_abi } => {
                 debug!(landlock_abi, "the session is built");
                 if let (Some(terminal), Some(master)) = (self.terminal.take(), received.fds.into_iter().next()) {
-                    self.relay = Some(Relay::new(terminal, master).map_err(step("use the session's terminal"))?);
+                    let relay = Relay::new(terminal, master).map_err(step("use the session's terminal"))?;
+                    self.screen.set(&relay);
+                    self.relay = Some(relay);
                     self.take_terminal()?;
                 }
             }
-            FromSession::Failed(text) => self.failure = Some(text),
-            FromSession::Stopped(number) => self.stop_with_the_command(number).await?,
-            FromSession::CallEnded { ended, .. } => self.ended = Some(ended),
-            other => debug!(?other, "passed over"),
+            FromSession::Failed(text) => self.failure = Some(text.clone()),
+            FromSession::Stopped(number) => self.stop_with_the_command(*number).await?,
+            FromSession::CallEnded { ended, .. } => {
+                self.ended = Some(*ended);
+                self.to_broker(received.message).await;
+            }
+            FromSession::CallStarted { .. } | FromSession::Ask(_) | FromSession::Cancel(_) | FromSession::Record(_) => {
+                self.to_broker(received.message).await;
+            }
         }
         Ok(())
     }
 
     /// Raw mode and the keys, if the session wants them and the terminal is ours to give.
     fn take_terminal(&mut self) -> Result<(), RunError> {
-        if let Some(relay) = &mut self.relay {
+        if let Some(relay) = self.relay.as_ref().filter(|relay| !relay.is_paused()) {
             let ours = self.wants_keys && relay.terminal().is_ours();
             if ours {
                 relay.terminal().make_raw().map_err(step("make the terminal raw"))?;
@@ -193,7 +272,7 @@ impl Client {
     }
 
     fn release_terminal(&mut self) {
-        if let Some(relay) = &mut self.relay {
+        if let Some(relay) = &self.relay {
             relay.set_reading(false);
         }
         terminal::restore();
@@ -235,13 +314,18 @@ impl Client {
         }
     }
 
+    /// A broker that has ended is about to end the session.
+    async fn to_broker(&self, message: FromSession) {
+        let _ = self.to_broker.send(message).await;
+    }
+
     /// A supervisor that is gone needs no message; its end is seen elsewhere.
     async fn send(&self, message: ToSession) {
         let _ = self.to_session.send(message).await;
     }
 }
 
-async fn turn(relay: Option<&mut Relay>) -> io::Result<()> {
+async fn turn(relay: Option<&Relay>) -> io::Result<()> {
     match relay {
         Some(relay) if !relay.is_over() => relay.turn().await,
         _ => std::future::pending().await,
