@@ -17,7 +17,7 @@ profiledir := $(DESTDIR)$(PREFIX)/lib/gated/profiles
 docdir     := $(DESTDIR)$(PREFIX)/share/doc/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak bench lint docs install uninstall clean help
+.PHONY: run build test soak bench lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -38,10 +38,14 @@ soak: ## Run random file calls bare and under gated for a long time, and compare
 bench: ## Measure what a session costs
 	$(CARGO) bench --locked
 
-lint: $(TOOLS)/bin/cargo-deny ## Formatting, clippy, licences and advisories of the dependencies
+lint: $(TOOLS)/bin/cargo-deny ## Formatting, clippy, licences and sources of the dependencies
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
-	$(TOOLS)/bin/cargo-deny --locked check
+	$(TOOLS)/bin/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
+
+# Apart from lint: its answer changes with the day, not with the source, and it fetches the RustSec database.
+advisories: $(TOOLS)/bin/cargo-deny ## Known vulnerabilities of the dependencies, by the RustSec database
+	$(TOOLS)/bin/cargo-deny --locked check advisories
 
 $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install cargo-deny --locked --root $(TOOLS)
