@@ -4,9 +4,10 @@
 //! process, as the user, and only makes raw system calls. Neither sees anything that a tool wrote.
 //!
 //! One program decides everything, so nothing depends on how the kernel ranks several. seccompiler translates the tests of
-//! arguments; the number is found by bisection around its blocks. Its own filters know one action besides the default, no
-//! notification, and compare numbers one after the other: 469 of them is slower than the call for all that the kernel does
-//! not keep in its bitmap of calls that are always allowed (`openat`, `ioctl`, `prctl`, and everything trapped).
+//! arguments; the number is found by bisection around its blocks. Its own filters know one action besides the default (one
+//! filter per errno would be needed), no notification, and compare the numbers one after the other. Measured on Linux 6.18:
+//! a call that is always native, +10 ns either way (the kernel keeps those in a bitmap); openat(2) for reading, +50 ns with
+//! bisection, +165 ns with one such chain.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

@@ -27,15 +27,15 @@ const NOSYS: Action = Refused(Errno::NOSYS);
 pub const GROUPS: &[Group] = &[
     // Changes of files.
     by_argument(
-        "Opening, flags second",
-        "Only what can write, create or truncate changes a file.",
+        "Opening by path: open",
+        "Only what can write, create or truncate changes a file; reads are never trapped.",
         OPEN,
         Trapped,
         "open",
     ),
-    by_argument("Opening, flags third", "The same.", OPENAT, Trapped, "openat"),
+    by_argument("Opening by path: openat", "As open.", OPENAT, Trapped, "openat"),
     always(
-        "Opening, flags in memory",
+        "Opening, always trapped",
         "creat always writes; the flags of openat2 are not visible to a filter.",
         Trapped,
         "creat openat2",
@@ -76,17 +76,17 @@ pub const GROUPS: &[Group] = &[
     ),
     by_argument("Socket pairs", "TIPC makes pairs too.", SOCKETPAIR, Refused(Errno::AFNOSUPPORT), "socketpair"),
     by_argument("Socket options", "None may change what a socket is.", SETSOCKOPT, Native, "setsockopt"),
-    by_argument("Sending, flags third", "Fast open connects while it sends.", FASTOPEN_IN_2, Native, "sendmsg"),
-    by_argument("Sending, flags fourth", "The same.", FASTOPEN_IN_3, Native, "sendto sendmmsg"),
+    by_argument("Sending: sendmsg", "Fast open connects while it sends.", FASTOPEN_IN_2, Native, "sendmsg"),
+    by_argument("Sending: sendto, sendmmsg", "As sendmsg.", FASTOPEN_IN_3, Native, "sendto sendmmsg"),
     // Processes and namespaces.
     by_argument("New processes", "In the namespaces of the session only.", CLONE, PERM, "clone"),
     always(
-        "New processes, flags in memory",
+        "New processes: clone3",
         "The flags are not visible to a filter; C libraries and Go fall back to clone.",
         NOSYS,
         "clone3",
     ),
-    by_argument("Leaving what is shared", "The same.", UNSHARE, PERM, "unshare"),
+    by_argument("Leaving what is shared", "Not for new namespaces.", UNSHARE, PERM, "unshare"),
     always(
         "Namespaces and mounts",
         "Paths must mean to the supervisor what they mean to the tool.",

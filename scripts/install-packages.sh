@@ -1,0 +1,87 @@
+#!/bin/sh
+# Installs the Debian packages that something here needs, and nothing that is there already.
+#   scripts/install-packages.sh run|test
+# Each line of a list is PACKAGE:PROBE; the package counts as there if the command or file PROBE is. Ends with 1, saying
+# what to install, if something is still missing.
+set -eu
+
+run="
+gcc:cc
+git:git
+python3:python3
+util-linux:script
+"
+test="
+$run
+make:make
+linux-libc-dev:/usr/include/asm-generic/unistd.h
+dash:dash
+tar:tar
+rsync:rsync
+sed:sed
+python3-venv:python3,venv
+nodejs:node
+npm:npm
+sqlite3:sqlite3
+vim:vim
+tmux:tmux
+golang-go:go
+acl:getfacl
+attr:getfattr
+strace:strace
+sudo:sudo
+expect:expect
+"
+
+case "${1-}" in
+    run) wanted=$run ;;
+    test) wanted=$test ;;
+    *) echo "usage: $0 run|test" >&2; exit 2 ;;
+esac
+
+# Whether a probe finds what it looks for. `python3 -m venv` needs the module ensurepip, which Debian packages apart.
+there() {
+    case "$1" in
+        *,venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+        /*) [ -e "$1" ] ;;
+        *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+missing() {
+    for entry in $wanted; do
+        there "${entry#*:}" || printf '%s ' "${entry%%:*}"
+    done
+}
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "$0: no Rust toolchain: install Rust 1.88 or newer (https://rustup.rs), then run this again" >&2
+    exit 1
+fi
+
+packages=$(missing)
+[ -n "$packages" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "$0: missing: $packages- and there is no apt-get here; install them by hand (the names are Debian's)" >&2
+    exit 1
+fi
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "$0: missing: $packages- run this as root, or: apt-get install $packages" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+
+echo "$0: installing $packages"
+# shellcheck disable=SC2086  # a list of words
+$as_root env DEBIAN_FRONTEND=noninteractive sh -c \
+    'apt-get update -q && apt-get install -q -y --no-install-recommends "$@"' sh $packages || true
+
+packages=$(missing)
+if [ -n "$packages" ]; then
+    echo "$0: still missing: $packages- apt-get install $packages" >&2
+    exit 1
+fi
