@@ -156,7 +156,17 @@ impl Text {
     }
 
     fn syntax(&self, error: &toml::de::Error) -> PolicyError {
-        self.error(error.span().map_or(0, |span| span.start), error.message().replace('\n', ", "))
+        let mut message = error.message().replace('\n', ", ");
+        for (of_serde, of_toml) in [
+            ("unknown variant", "unknown value"),
+            ("unknown field", "unknown key"),
+            ("missing field", "missing key"),
+            ("expected a sequence", "expected a list in brackets"),
+            ("expected i64", "expected an integer"),
+        ] {
+            message = message.replace(of_serde, of_toml);
+        }
+        self.error(error.span().map_or(0, |span| span.start), message)
     }
 }
 

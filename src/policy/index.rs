@@ -171,8 +171,6 @@ impl Index {
         found.sort_unstable();
         found.dedup();
         let guards = found.into_iter().filter_map(|at| self.entries.get(at));
-        guards
-            .filter(|entry| entry.level > Level::Allow && entry.pattern.reach_below(directory) == Reach::Named)
-            .collect()
+        guards.filter(|entry| entry.level > Level::Allow && entry.pattern.reach_below(directory) >= least).collect()
     }
 }
