@@ -19,6 +19,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Above `allow`, on a name that may be at any depth.
+    pub fn guards_floating(&self) -> bool {
+        self.level > Level::Allow && self.pattern.is_floating()
+    }
+
     /// Smaller is stronger.
     fn rank(&self) -> (std::cmp::Reverse<Level>, usize) {
         (std::cmp::Reverse(self.level), self.rule)
@@ -73,7 +78,7 @@ impl Index {
 
     fn insert(&mut self, at: usize, entry: &Entry) {
         let guards = entry.level > Level::Allow;
-        self.floating |= guards && entry.pattern.is_floating();
+        self.floating |= entry.guards_floating();
         match entry.pattern.parts() {
             [Part::Deep, rest @ ..] if !rest.is_empty() => {
                 match rest {
@@ -146,8 +151,9 @@ impl Index {
         self.floating
     }
 
-    /// The entries above `allow` whose own names begin strictly below the directory, the strongest first.
-    pub fn guards_below(&self, directory: &[&[u8]]) -> Vec<&Entry> {
+    /// The entries above `allow` that reach at least so far strictly below the directory, the strongest first. Not for
+    /// [`Reach::Floating`].
+    pub fn guards_below(&self, directory: &[&[u8]], least: Reach) -> Vec<&Entry> {
         let mut found = self.runs.clone();
         let mut node = self.nodes.first();
         for &name in directory {
@@ -165,8 +171,6 @@ impl Index {
         found.sort_unstable();
         found.dedup();
         let guards = found.into_iter().filter_map(|at| self.entries.get(at));
-        guards
-            .filter(|entry| entry.level > Level::Allow && entry.pattern.reach_below(directory) == Reach::Named)
-            .collect()
+        guards.filter(|entry| entry.level > Level::Allow && entry.pattern.reach_below(directory) >= least).collect()
     }
 }
