@@ -268,3 +268,82 @@ fn url_password(rest: &[u8]) -> Option<(usize, usize)> {
     let colon = authority.get(..at)?.iter().position(|&byte| byte == b':')?;
     Some((colon.saturating_add(4), at.saturating_sub(colon + 1)))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn masked(line: &[&str]) -> Vec<String> {
+        let words: Vec<Untrusted> = line.iter().map(|word| Untrusted::new(word.as_bytes())).collect();
+        argv(&words).iter().map(|word| String::from_utf8_lossy(word.as_bytes()).into_owned()).collect()
+    }
+
+    #[test]
+    fn secrets_are_masked_and_nothing_else() {
+        let cases: [(&[&str], &[&str]); 28] = [
+            (&["x", "--password=hunter2"], &["x", "--password=***"]),
+            (&["x", "--token", "abc", "rest"], &["x", "--token", "***", "rest"]),
+            (&["x", "-token", "abc"], &["x", "-token", "***"]),
+            (&["x", "--api-key", "-abc"], &["x", "--api-key", "***"]),
+            (&["x", "--client_secret=a=b c"], &["x", "--client_secret=***"]),
+            (&["x", "--password-file", "/run/p"], &["x", "--password-file", "/run/p"]),
+            (&["x", "--password-stdin", "--quiet"], &["x", "--password-stdin", "--quiet"]),
+            (&["x", "--password", "--quiet"], &["x", "--password", "--quiet"]),
+            (&["x", "--tokenizer", "bert"], &["x", "--tokenizer", "bert"]),
+            (&["env", "GITHUB_TOKEN=abc", "make"], &["env", "GITHUB_TOKEN=***", "make"]),
+            (&["env", "AWS_SESSION=abc", "A=b"], &["env", "AWS_SESSION=***", "A=b"]),
+            (&["env", "PGPASSWORD=x", "KEY=v", "API_KEY=v"], &["env", "PGPASSWORD=***", "KEY=v", "API_KEY=***"]),
+            (&["mysql", "-uroot", "-phunter2"], &["mysql", "-uroot", "-p***"]),
+            (&["/usr/bin/mysql", "-p", "db"], &["/usr/bin/mysql", "-p", "db"]),
+            (&["mkdir", "-p", "dir"], &["mkdir", "-p", "dir"]),
+            (&["sshpass", "-p", "x", "ssh", "-p", "22"], &["sshpass", "-p", "***", "ssh", "-p", "***"]),
+            (&["curl", "-u", "me:pw", "https://h/"], &["curl", "-u", "***", "https://h/"]),
+            (&["docker", "run", "-p", "80:80"], &["docker", "run", "-p", "80:80"]),
+            (&["docker", "login", "-p", "x"], &["docker", "login", "-p", "***"]),
+            (&["curl", "-H", "Authorization: Bearer abc"], &["curl", "-H", "Authorization: ***"]),
+            (&["curl", "-H", "Accept: text/html"], &["curl", "-H", "Accept: text/html"]),
+            (&["git", "clone", "https://me:pw@h/r.git"], &["git", "clone", "https://me:***@h/r.git"]),
+            (&["git", "clone", "https://h:80/me@x"], &["git", "clone", "https://h:80/me@x"]),
+            (&["curl", "https://h/?token=abc&x=1"], &["curl", "https://h/?token=***&x=1"]),
+            (
+                &["sh", "-c", "export API_KEY='a b'; TOKEN=x curl -H \"Cookie: a=b\" --password pw -v"],
+                &["sh", "-c", "export API_KEY='***'; TOKEN=*** curl -H \"Cookie:***\" --password *** -v"],
+            ),
+            (&["echo", "ghp_0123456789abcdefABCDEF", "AKIAIOSFODNN7EXAMPLE"], &["echo", "***", "***"]),
+            (
+                &["echo", "x=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx.c2ln", "task-0123456789abcdefghij"],
+                &["echo", "x=***", "task-0123456789abcdefghij"],
+            ),
+            (&["echo", "-----BEGIN RSA PRIVATE KEY-----\nabc\n"], &["echo", "***"]),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(masked(line), expected, "{line:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn masking_keeps_the_number_of_words_and_is_stable(words in prop::collection::vec("[ -~]{0,30}", 0..6)) {
+            let line: Vec<&str> = words.iter().map(String::as_str).collect();
+            let once = masked(&line);
+            prop_assert_eq!(once.len(), words.len());
+            let again: Vec<&str> = once.iter().map(String::as_str).collect();
+            prop_assert_eq!(masked(&again), once.clone());
+        }
+
+        #[test]
+        fn a_named_secret_never_survives(
+            name in "(--)?([a-z]{1,5}[-_])?(password|token|secret|api[-_]key)",
+            secret in "[A-Z0-9]{8,20}",
+            quote in "['\"]?",
+        ) {
+            let assigned = format!("{name}={quote}{secret}{quote}");
+            let script = format!("do {assigned} && done");
+            for line in [vec!["x", &assigned], vec!["sh", "-c", &script]] {
+                prop_assert!(!masked(&line).concat().contains(&secret), "{line:?}");
+            }
+        }
+    }
+}

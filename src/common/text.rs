@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(unescaped("\\x41"), None);
         assert_eq!(
             escaped_within(b"/home/alice/a/very/long/path/to/some/file.txt", 36),
-            "/home/…(24 bytes)…o/some/file.txt"
+            "/home/al…(21 bytes)…to/some/file.txt"
         );
     }
 }

@@ -148,3 +148,134 @@ impl Audit for AuditLog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    fn record(object: &str) -> AuditRecord {
+        AuditRecord {
+            time: crate::daemon::record::now(),
+            session: "00000001".into(),
+            call: 1,
+            request: None,
+            user: "alice".into(),
+            tool: Tool { pid: 1, program: "/bin/sh".into(), argv: vec!["sh".into()], cwd: "/".into() },
+            access: "write",
+            operation: "create",
+            object: object.into(),
+            other: None,
+            rule: Rule { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1 },
+            result: "approved",
+            answered_by: "none".into(),
+            duration_ms: 5,
+            scope: None,
+            lifetime: None,
+        }
+    }
+
+    fn lines(path: &Path) -> Vec<Option<serde_json::Value>> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    #[test]
+    fn a_new_log_is_for_its_owner_and_group_only() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("log/audit.jsonl");
+        let log = AuditLog::open(&path).unwrap();
+        log.append(&record("/x")).unwrap();
+        log.sync().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path) & !0o640, 0);
+        assert_eq!(mode(path.parent().unwrap()) & !0o750, 0);
+        let line = lines(&path).remove(0).unwrap();
+        let time: jiff::Timestamp = line["time"].as_str().unwrap().parse().unwrap();
+        assert!(jiff::Timestamp::now().duration_since(time).as_secs() < 60);
+        assert!(line["time"].as_str().unwrap().ends_with('Z') && line["time"].as_str().unwrap().len() == 27);
+    }
+
+    #[test]
+    fn sessions_that_share_a_log_do_not_mix_their_lines() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("audit.jsonl");
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let log = AuditLog::open(&path).unwrap();
+                scope.spawn(move || {
+                    for number in 0..200 {
+                        log.append(&record(&format!("/{writer}/{number}/{}", "x".repeat(3000)))).unwrap();
+                    }
+                });
+            }
+        });
+        let lines = lines(&path);
+        assert_eq!(lines.len(), 800);
+        assert!(lines.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn a_line_that_was_torn_by_a_crash_does_not_swallow_the_next() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("audit.jsonl");
+        std::fs::write(&path, "{\"time\":\"2026").unwrap();
+        AuditLog::open(&path).unwrap().append(&record("/x")).unwrap();
+        let lines = lines(&path);
+        assert!(lines[0].is_none() && lines[1].as_ref().unwrap()["object"] == "/x");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_does_not_spoil_later_lines() {
+        let place = tempfile::tempdir().unwrap();
+        let disk = place.path();
+        // Two pages: one record fits, one is cut short, and the next finds no room at all.
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=8k,mode=700", "tmpfs"])
+            .arg(disk)
+            .status()
+            .unwrap();
+        assert!(mounted.success(), "this test mounts a small tmpfs and needs root");
+        let path = disk.join("audit.jsonl");
+        let result = std::panic::catch_unwind(|| {
+            let log = AuditLog::open(&path).unwrap();
+            log.append(&record("/first")).unwrap();
+            let long = record(&"x".repeat(20_000));
+            assert!(matches!(log.append(&long), Err(AuditError::Short(written, whole)) if written < whole));
+            assert!(matches!(log.append(&record("/no-room")), Err(AuditError::Write(_))));
+            // Room again, as after a rotation that copies and truncates.
+            rustix::fs::ftruncate(&log.file, 4096).unwrap();
+            log.append(&record("/later")).unwrap();
+            let lines = lines(&path);
+            assert_eq!(lines.len(), 3);
+            assert!(lines[1].is_none(), "the fragment");
+            assert_eq!(lines[2].as_ref().unwrap()["object"], "/later");
+        });
+        std::process::Command::new("umount").arg(disk).status().unwrap();
+        result.unwrap();
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_not_a_log() {
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("link");
+        symlink("/dev/null", &link).unwrap();
+        assert!(matches!(AuditLog::open(&link), Err(AuditError::Open { .. })));
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(writer));
+        assert!(matches!(AuditLog::from_file(pipe), Err(AuditError::NotAFile)));
+        let full = AuditLog::from_file(OpenOptions::new().write(true).open("/dev/full").unwrap()).unwrap();
+        assert!(matches!(full.append(&record("/x")), Err(AuditError::Write(_))));
+    }
+
+    #[test]
+    fn a_log_that_the_caller_opened_is_appended_to() {
+        let place = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(place.path(), "{}\n").unwrap();
+        let file = OpenOptions::new().write(true).open(place.path()).unwrap();
+        AuditLog::from_file(file).unwrap().append(&record("/x")).unwrap();
+        assert_eq!(lines(place.path()).len(), 2);
+        assert!(place.path().metadata().unwrap().size() > 3);
+    }
+}

@@ -7,12 +7,14 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::record::Rule;
+use super::record::{self, Rule};
 
 /// Lines that wait for a slow reader.
 pub const BACKLOG: usize = 1024;
@@ -75,9 +77,10 @@ pub struct Events(Option<Stream>);
 #[derive(Debug)]
 struct Stream {
     lines: SyncSender<Vec<u8>>,
+    /// Lines that found no room, as far as the writer has not told.
+    dropped: Arc<AtomicU64>,
     /// Ends when the writer does.
     finished: Receiver<()>,
-    dropped: u64,
 }
 
 impl Events {
@@ -86,39 +89,29 @@ impl Events {
     }
 
     /// Events on a file or an inherited descriptor. Fails if the thread cannot be started.
-    pub fn to(mut file: File) -> std::io::Result<Events> {
-        let (lines, queue) = sync_channel::<Vec<u8>>(BACKLOG);
-        let (done, finished) = sync_channel::<()>(0);
+    pub fn to(file: File) -> std::io::Result<Events> {
+        let (lines, queue) = sync_channel(BACKLOG);
+        let (done, finished) = sync_channel(0);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let untold = Arc::clone(&dropped);
         std::thread::Builder::new().name("events".into()).spawn(move || {
-            let _done = done;
-            // A reader that is gone ends the stream: EPIPE (SIGPIPE is ignored by Rust programs), ENOSPC, EIO.
-            while let Ok(line) = queue.recv() {
-                if file.write_all(&line).is_err() {
-                    return;
-                }
-            }
+            // A reader that is gone ends the stream: EPIPE (Rust programs ignore SIGPIPE), ENOSPC, EIO.
+            let _ended = write(file, &queue, &untold);
+            drop::<SyncSender<()>>(done);
         })?;
-        Ok(Events(Some(Stream { lines, finished, dropped: 0 })))
+        Ok(Events(Some(Stream { lines, dropped, finished })))
     }
 
     /// Hands a line to the writer; never waits.
     pub fn emit(&mut self, event: &Event) {
-        let Some(stream) = &mut self.0 else { return };
-        if stream.dropped > 0 {
-            let told = format!("{{\"time\":\"{}\",\"event\":\"dropped\",\"count\":{}}}\n", event.time, stream.dropped);
-            match stream.lines.try_send(told.into_bytes()) {
-                Ok(()) => stream.dropped = 0,
-                Err(_) => {
-                    stream.dropped = stream.dropped.saturating_add(1);
-                    return;
-                }
-            }
-        }
+        let Some(stream) = &self.0 else { return };
         let Ok(mut line) = serde_json::to_vec(event) else { return };
         line.push(b'\n');
         match stream.lines.try_send(line) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => stream.dropped = stream.dropped.saturating_add(1),
+            Err(TrySendError::Full(_)) => {
+                stream.dropped.fetch_add(1, Ordering::Relaxed);
+            }
             Err(TrySendError::Disconnected(_)) => self.0 = None,
         }
     }
@@ -127,7 +120,80 @@ impl Events {
     pub fn close(self) {
         let Some(Stream { lines, finished, .. }) = self.0 else { return };
         drop(lines);
-        let end = finished.recv_timeout(FAREWELL);
-        debug_assert!(matches!(end, Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout)));
+        // Nothing is ever sent: this ends with the writer or with the time.
+        let _ = finished.recv_timeout(FAREWELL);
+    }
+}
+
+/// The writer's thread.
+fn write(mut file: File, queue: &Receiver<Vec<u8>>, dropped: &AtomicU64) -> std::io::Result<()> {
+    loop {
+        let line = queue.recv();
+        let untold = dropped.swap(0, Ordering::Relaxed);
+        if untold > 0 {
+            let time = record::now();
+            file.write_all(format!("{{\"time\":\"{time}\",\"event\":\"dropped\",\"count\":{untold}}}\n").as_bytes())?;
+        }
+        match line {
+            Ok(line) => file.write_all(&line)?,
+            Err(_closed) => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    fn event(number: u32) -> Event {
+        Event { time: "t".into(), event: "denied", call: number, object: Some("x".repeat(500)), ..Event::default() }
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_costs_lines_and_no_time() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut events = Events::to(File::from(OwnedFd::from(writer))).unwrap();
+        let many = 4 * BACKLOG as u32;
+        for number in 0..many {
+            events.emit(&event(number));
+        }
+        // The reader comes back: what was kept is whole and in order, and a count stands for the rest.
+        let lines = std::thread::spawn(|| {
+            let lines = BufReader::new(reader).lines();
+            lines.map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap()).collect::<Vec<_>>()
+        });
+        events.close();
+        let (told, kept): (Vec<_>, Vec<_>) =
+            lines.join().unwrap().into_iter().partition(|line| line["event"] == "dropped");
+        let dropped: u64 = told.iter().map(|line| line["count"].as_u64().unwrap()).sum();
+        let calls: Vec<u64> = kept.iter().map(|line| line["call"].as_u64().unwrap()).collect();
+        assert!(calls.len() >= BACKLOG && calls.is_sorted());
+        assert_eq!(calls.len() as u64 + dropped, u64::from(many));
+        assert!(dropped > 0);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_error() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut events = Events::to(File::from(OwnedFd::from(writer))).unwrap();
+        for number in 0..10 {
+            events.emit(&event(number));
+        }
+        events.close();
+    }
+
+    #[test]
+    fn closing_waits_for_what_was_emitted() {
+        let place = tempfile::NamedTempFile::new().unwrap();
+        let mut events = Events::to(place.reopen().unwrap()).unwrap();
+        for number in 0..100 {
+            events.emit(&event(number));
+        }
+        events.close();
+        assert_eq!(std::fs::read_to_string(place.path()).unwrap().lines().count(), 100);
     }
 }

@@ -243,6 +243,9 @@ impl Pending {
         };
         let lifetime = grant.as_ref().map_or(Lifetime::Attempt, |grant| grant.lifetime);
         let covered = grant.map(|grant| session.take_covered(&grant)).unwrap_or_default();
+        if session.hide_settled() {
+            effects.push(Effect::Withdraw(session_id));
+        }
         for waiter in entry.into_waiters() {
             let settled = end(waiter, outcome, by, now);
             let (lifetime, width) =
@@ -304,8 +307,7 @@ impl Pending {
             let entries = std::mem::take(&mut session.entries);
             let (over, waiting) = entries.into_iter().partition(|entry| entry.deadline(session) <= now);
             session.entries = waiting;
-            if session.shown.is_some_and(|shown| session.find(shown).is_none()) {
-                session.shown = None;
+            if session.hide_settled() {
                 effects.push(Effect::Withdraw(id.clone()));
             }
             late.extend::<VecDeque<Entry>>(over);
@@ -383,6 +385,15 @@ impl Session {
 
     fn find(&self, id: RequestId) -> Option<usize> {
         self.entries.iter().position(|entry| entry.has(id))
+    }
+
+    /// Whether what was shown does not wait any more; it is not shown from here on.
+    fn hide_settled(&mut self) -> bool {
+        let over = self.shown.is_some_and(|shown| self.find(shown).is_none());
+        if over {
+            self.shown = None;
+        }
+        over
     }
 
     /// Takes out what a new grant covers.
