@@ -41,7 +41,8 @@ fn traces(programs: &[Vec<Step>], side: Side, wrong: Wrong) -> (Vec<Trace>, Vec<
     let outcome = sandbox.on(side, &sandbox.inside("programs", &[file, foreign_text, format!("{wrong:?}")]));
     let root = sandbox.root().display().to_string();
     let hide = |line: &str| line.replace(&root, "{R}");
-    let mut all: Vec<Trace> = results(&outcome).into_iter().map(|results| Trace { results, tree: Vec::new() }).collect();
+    let mut all: Vec<Trace> =
+        results(&outcome).into_iter().map(|results| Trace { results, tree: Vec::new() }).collect();
     assert_eq!(all.len(), programs.len(), "the executor did not run every program\n{outcome}");
     outcome.assert_code(0);
     for (index, trace) in all.iter_mut().enumerate() {
@@ -160,7 +161,8 @@ impl Difference {
 
 fn lines_apart(what: &str, expected: &[String], got: &[String]) -> String {
     let mut text = String::new();
-    let only = |of: &[String], other: &[String]| of.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>();
+    let only =
+        |of: &[String], other: &[String]| of.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>();
     for line in only(expected, got) {
         text += &format!("  bare {what}:  {line}\n");
     }
@@ -168,7 +170,8 @@ fn lines_apart(what: &str, expected: &[String], got: &[String]) -> String {
         text += &format!("  gated {what}: {line}\n");
     }
     if text.is_empty() && expected != got {
-        text = format!("  the same {what} lines in another order or number:\n    bare  {expected:?}\n    gated {got:?}\n");
+        text =
+            format!("  the same {what} lines in another order or number:\n    bare  {expected:?}\n    gated {got:?}\n");
     }
     text
 }

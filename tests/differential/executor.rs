@@ -88,7 +88,11 @@ pub fn run_all(programs: &[Vec<Step>], foreign: &str, wrong: Wrong) {
 }
 
 fn describe_end(status: i32) -> String {
-    if libc::WIFSIGNALED(status) { format!("signal {}", libc::WTERMSIG(status)) } else { format!("exit {}", libc::WEXITSTATUS(status)) }
+    if libc::WIFSIGNALED(status) {
+        format!("signal {}", libc::WTERMSIG(status))
+    } else {
+        format!("exit {}", libc::WEXITSTATUS(status))
+    }
 }
 
 /// Descriptors of the executor itself lie from here up, so that programs see the lowest ones free.
@@ -167,7 +171,7 @@ impl Executor {
         }
         let mut out = Vec::new();
         for step in super::prelude::steps() {
-            let result = self.step(&step);
+            let result = self.step(step);
             if result.starts_with('-') {
                 out.extend_from_slice(format!("prelude {step} = {result}\n").as_bytes());
             }
@@ -207,7 +211,9 @@ impl Executor {
                     }
                 }
                 Word::End => {}
-                Word::Fstat(fd) => out.extend_from_slice(format!("{step} = {}\n", describe(*fd, self.wrong)).as_bytes()),
+                Word::Fstat(fd) => {
+                    out.extend_from_slice(format!("{step} = {}\n", describe(*fd, self.wrong)).as_bytes())
+                }
                 Word::Content(fd) => out.extend_from_slice(format!("{step} = {}\n", content(*fd)).as_bytes()),
             }
         }
@@ -369,7 +375,10 @@ fn describe(fd: i32, wrong: Wrong) -> String {
         let links = if stat.st_mode & libc::S_IFMT == libc::S_IFREG { stat.st_nlink } else { 0 };
         format!(
             "mode={:o} owner={}:{} size={size} links={links} offset={} fl={status:#o} fd={descriptor} flags={flags}",
-            stat.st_mode, stat.st_uid, stat.st_gid, libc::lseek(fd, 0, libc::SEEK_CUR)
+            stat.st_mode,
+            stat.st_uid,
+            stat.st_gid,
+            libc::lseek(fd, 0, libc::SEEK_CUR)
         )
     }
 }

@@ -167,7 +167,10 @@ fn xattr(random: &mut Random) -> Step {
             let both = (size & 0xffff_ffff) | (flags << 32);
             let args = Arg::Array(vec![value, Arg::Number(both), Arg::from(0)]);
             let length = random.pick(&[16, 16, 16, 24, 8, 0, 4097]);
-            Step::call("setxattrat", vec![dirfd(random), path_or_empty(random), at_flags(random), name, args, Arg::from(length)])
+            Step::call(
+                "setxattrat",
+                vec![dirfd(random), path_or_empty(random), at_flags(random), name, args, Arg::from(length)],
+            )
         }
         _ => Step::call("removexattrat", vec![dirfd(random), path_or_empty(random), at_flags(random), name]),
     }
@@ -188,15 +191,28 @@ fn inode_flags(random: &mut Random) -> Step {
     const FS_IOC_SETFLAGS: u64 = 0x4008_6602;
     const FS_IOC_FSSETXATTR: u64 = 0x401c_5820;
     match random.below(3) {
-        0 => Step::call("ioctl", vec![fd(random), Arg::Number(FS_IOC_SETFLAGS), random.pick(&[flags, Arg::Null, Arg::Bad])]),
+        0 => Step::call(
+            "ioctl",
+            vec![fd(random), Arg::Number(FS_IOC_SETFLAGS), random.pick(&[flags, Arg::Null, Arg::Bad])],
+        ),
         1 => {
             // struct fsxattr, 28 bytes: fsx_xflags first; 0x80 is FS_XFLAG_NODUMP, 0x40 FS_XFLAG_NOATIME.
-            let words = Arg::Array(vec![Arg::from(random.pick(&[0, 0x80, 0x40, 0x8])), Arg::from(0), Arg::from(0), Arg::from(0)]);
+            let words = Arg::Array(vec![
+                Arg::from(random.pick(&[0, 0x80, 0x40, 0x8])),
+                Arg::from(0),
+                Arg::from(0),
+                Arg::from(0),
+            ]);
             Step::call("ioctl", vec![fd(random), Arg::Number(FS_IOC_FSSETXATTR), words])
         }
         _ => {
             // struct file_attr: fa_xflags (u64), then four u32.
-            let words = Arg::Array(vec![Arg::from(random.pick(&[0, 0x80, 0x40, 0x8])), Arg::from(0), Arg::from(0), Arg::from(0)]);
+            let words = Arg::Array(vec![
+                Arg::from(random.pick(&[0, 0x80, 0x40, 0x8])),
+                Arg::from(0),
+                Arg::from(0),
+                Arg::from(0),
+            ]);
             let size = Arg::from(random.pick(&[24, 24, 24, 32, 16, 0]));
             Step::call("file_setattr", vec![dirfd(random), path_or_empty(random), words, size, at_flags(random)])
         }
@@ -206,7 +222,10 @@ fn inode_flags(random: &mut Random) -> Step {
 /// What changes nothing by itself but decides what the next steps mean.
 fn process(random: &mut Random) -> Step {
     match random.below(11) {
-        0 | 1 => Step::call("chdir", vec![Arg::text(random.pick(&["d", "d/e", "empty", "..", "sgid", "acl", "ld", "x", "f", "n1", "{W}"]))]),
+        0 | 1 => Step::call(
+            "chdir",
+            vec![Arg::text(random.pick(&["d", "d/e", "empty", "..", "sgid", "acl", "ld", "x", "f", "n1", "{W}"]))],
+        ),
         2 => Step::call("fchdir", vec![fd(random)]),
         3 => Step::call("umask", vec![Arg::from(random.pick(&[0, 0o022, 0o077, 0o777, 0o027, 0o007]))]),
         4 => Step::call("dup", vec![fd(random)]),
@@ -217,7 +236,13 @@ fn process(random: &mut Random) -> Step {
         _ => match random.below(3) {
             0 => Step::call("pipe2", vec![Arg::Array(vec![Arg::from(0)]), Arg::from(libc::O_NONBLOCK as i64)]),
             1 => Step::call("memfd_create", vec![Arg::text("m"), Arg::from(0)]),
-            _ => Step::call("open", vec![Arg::text(random.pick(&["d", "d/e", ".", "sgid", "f", "ro"])), Arg::from(random.pick(&[0, 0o200000, 0o10000000]))]),
+            _ => Step::call(
+                "open",
+                vec![
+                    Arg::text(random.pick(&["d", "d/e", ".", "sgid", "f", "ro"])),
+                    Arg::from(random.pick(&[0, 0o200000, 0o10000000])),
+                ],
+            ),
         },
     }
 }

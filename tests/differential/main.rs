@@ -40,6 +40,10 @@ fn main() -> ExitCode {
     if args.get(1).is_some_and(|arg| arg == "--inside") {
         return inside(&args[2..]);
     }
+    // The harness shows a failure's text at its end; where it was raised is enough at once.
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("failed at {}", panic.location().map(ToString::to_string).unwrap_or_default())
+    }));
     let mut take = |name: &str, valued: bool| {
         let at = args.iter().position(|arg| arg == name)?;
         args.remove(at);
@@ -62,11 +66,15 @@ fn main() -> ExitCode {
 fn trials(pair: Pair, seed: u64) -> Vec<Trial> {
     let mut trials = vec![
         Trial::test("the_text_of_a_program_says_all_of_it", text_round_trip),
-        Trial::test("bare_equals_bare", move || check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, seed, 0, BATCH)),
+        Trial::test("bare_equals_bare", move || {
+            check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, seed, 0, BATCH)
+        }),
         Trial::test("kept_programs_are_equal", move || kept(pair)),
     ];
     for wrong in Wrong::ALL {
-        trials.push(Trial::test(format!("a_wrong_executor_is_found::{wrong:?}"), move || a_mistake_is_found(wrong, seed)));
+        trials.push(Trial::test(format!("a_wrong_executor_is_found::{wrong:?}"), move || {
+            a_mistake_is_found(wrong, seed)
+        }));
     }
     for first in (0..PROGRAMS).step_by(BATCH as usize) {
         let name = format!("random_programs_are_equal::seed_{seed}_from_{first:04}");
@@ -114,22 +122,26 @@ fn keep(name: &str, difference: &compare::Difference) -> String {
 
 fn kept(pair: Pair) -> Result<(), Failed> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/kept");
-    let mut files: Vec<_> = fs::read_dir(&dir)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    let mut files: Vec<_> =
+        fs::read_dir(&dir)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
-    let programs: Vec<_> = files.iter().map(|file| program::from_text(&fs::read_to_string(file).expect("a kept program"))).collect();
+    let programs: Vec<_> =
+        files.iter().map(|file| program::from_text(&fs::read_to_string(file).expect("a kept program"))).collect();
     if programs.is_empty() {
         return Err(format!("no program in {}", dir.display()).into());
     }
     let found = differences(&programs, pair);
-    let reports: String = found.iter().map(|found| format!("{}: {}", files[found.index].display(), found.report())).collect();
+    let reports: String =
+        found.iter().map(|found| format!("{}: {}", files[found.index].display(), found.report())).collect();
     if reports.is_empty() { Ok(()) } else { Err(reports.into()) }
 }
 
 /// The comparison reports a deliberate mistake, and shrinks it to the few steps that show it.
 fn a_mistake_is_found(wrong: Wrong, seed: u64) -> Result<(), Failed> {
     let pair = Pair { side: Side::Bare, wrong };
-    let found = differences(&programs(seed, 0, BATCH), pair).into_iter().next().ok_or("no program shows the mistake")?;
+    let found =
+        differences(&programs(seed, 0, BATCH), pair).into_iter().next().ok_or("no program shows the mistake")?;
     let small = shrink(found, pair);
     if small.steps.len() > 3 { Err(format!("not shrunk: {}", small.report()).into()) } else { Ok(()) }
 }

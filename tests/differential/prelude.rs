@@ -71,7 +71,9 @@ pub fn make_foreign(dir: &Path) {
         fs::create_dir(&path).expect("mkdir");
         mode(&path, bits);
     }
-    for (name, bits) in [("f644", 0o644), ("f666", 0o666), ("open/f644", 0o644), ("sticky/f666", 0o666), ("locked/f666", 0o666)] {
+    for (name, bits) in
+        [("f644", 0o644), ("f666", 0o666), ("open/f644", 0o644), ("sticky/f666", 0o666), ("locked/f666", 0o666)]
+    {
         let path = dir.join(name);
         fs::write(&path, format!("foreign {name}")).expect("write");
         mode(&path, bits);

@@ -74,7 +74,9 @@ impl Step {
 impl fmt::Display for Arg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Arg::Number(number) if (*number as i64) < 4096 && (*number as i64) > -4096 => write!(f, "{}", *number as i64),
+            Arg::Number(number) if (*number as i64) < 4096 && (*number as i64) > -4096 => {
+                write!(f, "{}", *number as i64)
+            }
             Arg::Number(number) => write!(f, "{number:#x}"),
             Arg::Text { bytes, times, place } => {
                 f.write_str(match place {

@@ -35,7 +35,11 @@ impl Wrong {
     }
 
     pub fn errno(self, name: &str, errno: String) -> String {
-        if self == Wrong::Errno && matches!(name, "rmdir" | "unlinkat") && errno == "ENOTEMPTY" { "EEXIST".into() } else { errno }
+        if self == Wrong::Errno && matches!(name, "rmdir" | "unlinkat") && errno == "ENOTEMPTY" {
+            "EEXIST".into()
+        } else {
+            errno
+        }
     }
 
     pub fn descriptor_flags(self, flags: i32) -> i32 {

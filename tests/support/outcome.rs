@@ -34,10 +34,7 @@ impl Outcome {
 
     /// Lines of stdout that start with `key` and a space, without it.
     pub fn values(&self, key: &str) -> Vec<String> {
-        self.out()
-            .lines()
-            .filter_map(|line| line.strip_prefix(key)?.strip_prefix(' ').map(str::to_owned))
-            .collect()
+        self.out().lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' ').map(str::to_owned)).collect()
     }
 
     /// The one line `key NUMBER` of stdout.

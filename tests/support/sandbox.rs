@@ -196,10 +196,17 @@ impl Sandbox {
     /// Starts a command and returns at once.
     #[track_caller]
     pub fn start<S: AsRef<OsStr>>(&self, side: Side, argv: &[S]) -> Running<'_> {
-        let argv: Vec<OsString> = match side {
+        let line: Vec<OsString> = match side {
             Side::Bare => argv.iter().map(|arg| arg.as_ref().to_owned()).collect(),
             Side::Gated => self.gated_argv(argv),
         };
+        self.start_line(side, &line, None)
+    }
+
+    /// Starts a whole command line, as the test user or (`Gated`) as root. `terminal` becomes its controlling terminal and
+    /// stdin.
+    #[track_caller]
+    pub fn start_line(&self, side: Side, argv: &[OsString], terminal: Option<File>) -> Running<'_> {
         let title = format!("{side:?}: {}", argv.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" "));
         let (stdout, stderr) = (tempfile::tempfile().expect("a file"), tempfile::tempfile().expect("a file"));
         let (program, args) = argv.split_first().expect("a command");
@@ -207,13 +214,17 @@ impl Sandbox {
         command.args(args).current_dir(self.workspace()).env_clear();
         command.envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("USER", user::NAME)]);
         command.env("LOGNAME", user::NAME).env("HOME", self.home()).env("RUST_BACKTRACE", "1");
-        command.stdin(Stdio::null());
+        let on_terminal = terminal.is_some();
+        command.stdin(terminal.map_or_else(Stdio::null, Stdio::from));
         command.stdout(stdout.try_clone().expect("dup")).stderr(stderr.try_clone().expect("dup"));
         let mounts = self.mounts();
         // SAFETY: between fork and exec only system calls are made.
         unsafe {
             command.pre_exec(move || {
                 libc::setsid();
+                if on_terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) != 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
                 libc::umask(0o022);
                 user::enter(&mounts)?;
                 if side == Side::Bare { user::become_test_user() } else { Ok(()) }
@@ -222,6 +233,24 @@ impl Sandbox {
         let child = command.spawn().unwrap_or_else(|error| panic!("{title}: {error}"));
         let pidfd = PidFd::open(child.id() as i32).expect("pidfd_open");
         Running { sandbox: self, side, title, child, pidfd, stdout, stderr }
+    }
+
+    /// Every living process that was started for this sandbox: its environment or its command line names the root.
+    pub fn processes(&self) -> Vec<PidFd> {
+        let mark = self.root().as_os_str().as_encoded_bytes();
+        let names_root = |file: PathBuf| {
+            let bytes = fs::read(file).unwrap_or_default();
+            bytes.windows(mark.len()).any(|window| window == mark)
+        };
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").expect("/proc is mounted").flatten() {
+            if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok())
+                && (names_root(entry.path().join("environ")) || names_root(entry.path().join("cmdline")))
+            {
+                found.extend(PidFd::open(pid));
+            }
+        }
+        found
     }
 
     fn mounts(&self) -> Vec<Mount> {

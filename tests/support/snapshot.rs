@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -29,7 +30,8 @@ fn visit(dir: &Path, path: &Path, seen: &mut BTreeMap<(u64, u64), String>, lines
         lines.push(format!("{name}: gone"));
         return;
     };
-    let time = |seconds: i64, nanos: i64| if seconds < SET_BEFORE { format!("{seconds}.{nanos:09}") } else { "now".into() };
+    let time =
+        |seconds: i64, nanos: i64| if seconds < SET_BEFORE { format!("{seconds}.{nanos:09}") } else { "now".into() };
     let mut line = format!("{name}: {:o} {}:{}", meta.mode(), meta.uid(), meta.gid());
     line += &format!(" m={} a={}", time(meta.mtime(), meta.mtime_nsec()), time(meta.atime(), meta.atime_nsec()));
     if !meta.is_dir() {
@@ -45,6 +47,7 @@ fn visit(dir: &Path, path: &Path, seen: &mut BTreeMap<(u64, u64), String>, lines
         line += &format!(" size={}", meta.len());
         let mut bytes = Vec::new();
         if let Ok(file) = File::open(path) {
+            line += &inode_flags(&file);
             let _ = file.take(MOST_CONTENT).read_to_end(&mut bytes);
         }
         line += &format!(" \"{}\"", bytes.escape_ascii());
@@ -53,12 +56,22 @@ fn visit(dir: &Path, path: &Path, seen: &mut BTreeMap<(u64, u64), String>, lines
     }
     lines.push(line);
     if meta.is_dir() {
-        let mut names: Vec<_> = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         for name in names {
             visit(dir, &path.join(name), seen, lines);
         }
     }
+}
+
+/// The flags of FS_IOC_GETFLAGS that a user can set; nothing where the file system has none.
+fn inode_flags(file: &File) -> String {
+    const SETTABLE: libc::c_long = 0xff;
+    let mut flags: libc::c_long = 0;
+    // SAFETY: ioctl_iflags(2) writes at most one long.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS as _, &mut flags) };
+    if result == 0 && flags & SETTABLE != 0 { format!(" flags={:#x}", flags & SETTABLE) } else { String::new() }
 }
 
 fn xattrs(path: &Path) -> String {
