@@ -1,0 +1,141 @@
+//! Attack 21: floods of calls, of questions and of processes.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::{self, attack};
+use crate::raw;
+use crate::support::{Side, until};
+use crate::{Inside, Test};
+
+pub const TESTS: &[Test] = &[
+    ("a_flood_of_calls_does_not_hold_up_another_process", flood_of_calls),
+    ("a_flood_of_questions_is_answered_and_holds_nothing_up", flood_of_questions),
+    ("an_open_question_holds_up_no_other_process", one_waits_others_run),
+    ("a_flood_of_processes_ends_with_the_session", flood_of_processes),
+];
+
+pub const INSIDE: &[Inside] = &[
+    ("flood-calls", flood_calls_inside),
+    ("flood-questions", flood_questions_inside),
+    ("one-waits", one_waits_inside),
+    ("flood-processes", flood_processes_inside),
+];
+
+fn flood_of_calls() {
+    for side in engine::sides() {
+        let outcome = attack(&engine::with_victims(), *side, "flood-calls", &[]);
+        outcome.assert(outcome.number("failed") == 0, "the other process's calls succeed");
+        outcome.assert(outcome.number("longest_ms") < 2000, "none of them waits long");
+    }
+}
+
+fn flood_calls_inside(_: &[String]) {
+    let flooders: Vec<i32> = (0..6)
+        .map(|worker| {
+            raw::fork(|| {
+                loop {
+                    let _ = raw::mkdir(&format!("flood-{worker}"));
+                    let _ = raw::rmdir(&format!("flood-{worker}"));
+                }
+            })
+        })
+        .collect();
+    measured(500);
+    for flooder in flooders {
+        // SAFETY: our own child, not reaped yet.
+        unsafe { libc::kill(flooder, libc::SIGKILL) };
+        raw::wait_for(flooder);
+    }
+}
+
+/// Performs allowed changes; says how many failed and how long the slowest pair took.
+fn measured(rounds: u32) {
+    let (mut failed, mut longest) = (0, Duration::ZERO);
+    for _ in 0..rounds {
+        let start = Instant::now();
+        failed += u32::from(raw::mkdir("measured").is_err()) + u32::from(raw::rmdir("measured").is_err());
+        longest = longest.max(start.elapsed());
+    }
+    raw::say("failed", failed);
+    raw::say("longest_ms", longest.as_millis());
+}
+
+fn flood_of_questions() {
+    if !engine::gated_too() {
+        return;
+    }
+    let sandbox = engine::with_victims();
+    let outcome = attack(&sandbox, Side::Gated, "flood-questions", &[]);
+    outcome.assert(outcome.number("made") == 0, "nobody was there to say yes");
+    outcome.assert(outcome.number("failed") == 0, "what is allowed goes on");
+    assert_eq!(std::fs::read_dir(sandbox.outside()).expect("outside").count(), 2, "nothing new outside\n{outcome}");
+}
+
+fn flood_questions_inside(_: &[String]) {
+    let threads: Vec<_> = (0..16)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                (0..100).filter(|round| raw::mkdir(&raw::outside(&format!("n-{thread}-{round}"))).is_ok()).count()
+            })
+        })
+        .collect();
+    measured(100);
+    raw::say("made", threads.into_iter().filter_map(|thread| thread.join().ok()).sum::<usize>());
+}
+
+fn one_waits_others_run() {
+    if !engine::gated_too() {
+        return;
+    }
+    let mut sandbox = engine::with_victims();
+    sandbox.answers("[[answer]]\naccess = \"write\"\nobject = \"/**\"\nanswer = \"once\"\nafter = \"3s\"\n");
+    let outcome = attack(&sandbox, Side::Gated, "one-waits", &[]);
+    outcome.assert(outcome.number("failed") == 0, "allowed changes succeed while others wait");
+    outcome.assert(outcome.number("longest_ms") < 1500, "and do not wait with them");
+    outcome.assert(outcome.number("made") == 40, "every waiting one got its yes");
+}
+
+fn one_waits_inside(_: &[String]) {
+    let askers: Vec<i32> = (0..40)
+        .map(|index| raw::fork(|| i32::from(raw::mkdir(&raw::outside(&format!("asked-{index}"))).is_err())))
+        .collect();
+    measured(200);
+    let made = askers.into_iter().filter(|asker| raw::wait_for(*asker) == 0).count();
+    raw::say("made", made);
+}
+
+fn flood_of_processes() {
+    for side in engine::sides() {
+        let sandbox = engine::with_victims();
+        let outcome = attack(&sandbox, *side, "flood-processes", &[]);
+        outcome.assert(outcome.number("left") > 100, "processes were left behind");
+        match side {
+            Side::Bare => {
+                assert!(!sandbox.processes().is_empty(), "bare, they live on");
+                sandbox.processes().iter().for_each(|process| process.kill(libc::SIGKILL));
+                until("the left ones are gone", || sandbox.processes().is_empty().then_some(()));
+            }
+            Side::Gated => {
+                until("no process of the session is left", || sandbox.processes().is_empty().then_some(()));
+            }
+        }
+    }
+}
+
+/// Leaves processes behind that left its group and its session, and ends.
+fn flood_processes_inside(_: &[String]) {
+    let mut left = 0;
+    for _ in 0..200 {
+        raw::fork(|| {
+            // SAFETY: setsid(2) and pause(2).
+            unsafe {
+                libc::setsid();
+                loop {
+                    libc::pause();
+                }
+            }
+        });
+        left += 1;
+    }
+    raw::say("left", left);
+}

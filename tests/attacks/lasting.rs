@@ -1,0 +1,100 @@
+//! Attack 40: files that something outside the session runs later, under the built-in profile for coding agents.
+
+use std::path::PathBuf;
+
+use crate::Test;
+use crate::engine::{self, Family};
+use crate::raw::{self, Raw};
+use crate::support::Sandbox;
+
+pub const TESTS: &[Test] = &[("what_is_run_outside_later_is_asked_for", || engine::run_family(&LASTING))];
+
+fn prepare() -> Sandbox {
+    let mut sandbox = engine::with_victims();
+    sandbox.profile_named("coder");
+    let work = sandbox.workspace();
+    sandbox.file(&work.join(".git/config"), "[core]\n");
+    sandbox.file(&work.join(".git/HEAD"), "ref: refs/heads/main\n");
+    sandbox.dir(&work.join(".git/hooks"));
+    sandbox.file(&work.join("module/.envrc"), "original\n");
+    sandbox.file(&work.join("plain/file"), "plain\n");
+    for dir in [".config/systemd/user", ".config/autostart", ".local/bin", ".ssh"] {
+        sandbox.dir(&sandbox.home().join(dir));
+    }
+    sandbox
+}
+
+fn guarded(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let work = [".git/hooks", ".git/config", ".envrc", "module/.envrc", "new/.envrc", ".vscode", "plain/.envrc"];
+    let home = [".bashrc", ".profile", ".config", ".local", ".ssh"];
+    let mut all: Vec<PathBuf> = work.iter().map(|name| sandbox.workspace().join(name)).collect();
+    all.extend(home.iter().map(|name| sandbox.home().join(name)));
+    all.push(sandbox.outside());
+    all
+}
+
+fn steps(all: &[fn() -> Raw]) -> Raw {
+    all.iter().try_fold(0, |_, step| step())
+}
+
+fn make(path: &str) -> Raw {
+    raw::overwrite(path, libc::O_CREAT | libc::O_TRUNC)
+}
+
+pub const LASTING: Family = Family {
+    name: "lasting",
+    prepare,
+    guarded,
+    variants: &[
+        ("git-hook", || make(".git/hooks/pre-commit")),
+        ("git-config", || make(".git/config")),
+        ("git-config-renamed-over", || steps(&[|| make("c"), || raw::rename("c", ".git/config")])),
+        ("git-config-by-its-lock", || {
+            steps(&[|| make(".git/config.lock"), || raw::rename(".git/config.lock", ".git/config")])
+        }),
+        ("git-config-hard-linked", || steps(&[|| raw::link(".git/config", "mine"), || raw::overwrite("mine", 0)])),
+        ("git-directory-renamed-and-back", || {
+            steps(&[|| raw::rename(".git", "g"), || make("g/hooks/pre-commit"), || raw::rename("g", ".git")])
+        }),
+        ("git-directory-exchanged", || {
+            steps(&[
+                || raw::mkdir("g"),
+                || raw::mkdir("g/hooks"),
+                || make("g/hooks/pre-commit"),
+                || raw::exchange("g", ".git"),
+            ])
+        }),
+        ("hooks-directory-brought", || {
+            steps(&[
+                || raw::mkdir("h"),
+                || make("h/pre-commit"),
+                || raw::rmdir(".git/hooks"),
+                || raw::rename("h", ".git/hooks"),
+            ])
+        }),
+        ("git-directory-as-a-link", || {
+            steps(&[
+                || raw::mkdir("g"),
+                || raw::mkdir("g/hooks"),
+                || make("g/hooks/pre-commit"),
+                || raw::rename(".git", "old"),
+                || raw::symlink("g", ".git"),
+            ])
+        }),
+        ("hook-by-a-link", || steps(&[|| raw::symlink(".git/hooks", "h"), || make("h/pre-commit")])),
+        ("hook-as-a-link", || raw::symlink("../../free", ".git/hooks/pre-commit")),
+        ("hook-hard-linked", || raw::link("free", ".git/hooks/pre-commit")),
+        ("envrc-that-is-missing", || make(".envrc")),
+        ("envrc-that-is-there", || make("module/.envrc")),
+        ("envrc-in-a-new-directory", || steps(&[|| raw::mkdir("new"), || make("new/.envrc")])),
+        ("envrc-renamed-to", || raw::rename("free", "plain/.envrc")),
+        ("envrc-brought-with-its-directory", || raw::rename("module", "new")),
+        ("vscode-tasks-that-are-missing", || steps(&[|| raw::mkdir(".vscode"), || make(".vscode/tasks.json")])),
+        ("shell-start-file", || make(&raw::home(".bashrc"))),
+        ("shell-start-file-that-is-missing", || make(&raw::home(".profile"))),
+        ("systemd-unit", || make(&raw::home(".config/systemd/user/x.service"))),
+        ("autostart", || make(&raw::home(".config/autostart/x.desktop"))),
+        ("program-in-the-path", || make(&raw::home(".local/bin/git"))),
+        ("ssh-keys", || make(&raw::home(".ssh/authorized_keys"))),
+    ],
+};

@@ -1,0 +1,79 @@
+//! Attack 34: hostile names in what a person reads: events, audit log, the lines at the end.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+
+use crate::engine;
+use crate::raw::{self, AT_FDCWD, sys, text};
+use crate::support::{Sandbox, Side};
+use crate::{Inside, Test};
+
+pub const TESTS: &[Test] = &[("hostile_names_are_shown_escaped_and_short", hostile_names)];
+
+pub const INSIDE: &[Inside] = &[("hostile-names", hostile_names_inside)];
+
+const HOSTILE: &[&[u8]] = &[
+    b"clear\x1b[2J\x1b[1;1Hscreen",
+    b"two\nlines: allowed",
+    b"\r overwritten",
+    b"bell\x07 and \x08\x08\x08 back",
+    b"c1 \xc2\x9b31m red",
+    "right \u{202e}gnp.exe".as_bytes(),
+    "isolate \u{2066}x\u{2069}".as_bytes(),
+    "zero\u{200b}width".as_bytes(),
+    b"not \xff\xfe utf-8",
+    b"<b>markup</b>&amp;",
+    b"\"quoted\" \\ 'and'",
+];
+
+fn hostile_names_inside(args: &[String]) {
+    if args.is_empty() {
+        // Once more with a hostile argv[0] and argument.
+        let error = std::process::Command::new("/proc/self/exe")
+            .arg0("evil\x1b[2J\n\u{202e}")
+            .args(["--inside", "hostile-names", "again\x1b[31m\n\u{202e}"])
+            .exec();
+        panic!("exec: {error}");
+    }
+    for name in HOSTILE {
+        let mut path = raw::outside("").into_bytes();
+        path.push(b'/');
+        path.extend_from_slice(name);
+        raw::say_result("result", sys(libc::SYS_mkdirat, [AT_FDCWD, text(path.clone()).at(), 0o755]));
+        // As the text of a link too.
+        raw::say_result("result", sys(libc::SYS_symlinkat, [text(*name).at(), AT_FDCWD, text(raw::outside("l")).at()]));
+    }
+    let long = format!("{}{}", raw::outside(""), "/long".repeat(700));
+    raw::say_result("result", raw::open(&long, libc::O_WRONLY | libc::O_CREAT));
+}
+
+fn hostile_names() {
+    if !engine::gated_too() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let outcome = engine::attack(&sandbox, Side::Gated, "hostile-names", &[]);
+    outcome.assert(outcome.values("result").iter().all(|result| !result.starts_with("ok")), "all were refused");
+    outcome
+        .assert(outcome.events.len() > HOSTILE.len() && outcome.audit.len() > HOSTILE.len(), "all are in the records");
+    let files = [
+        ("stderr", outcome.stderr.clone()),
+        ("events", fs::read(sandbox.events_file()).expect("the events")),
+        ("audit", fs::read(sandbox.audit_file()).expect("the audit log")),
+    ];
+    for (name, bytes) in files {
+        let text = String::from_utf8(bytes).unwrap_or_else(|error| panic!("{name} is no UTF-8: {error}\n{outcome}"));
+        for line in text.lines() {
+            let bad = line.chars().find(|c| c.is_control() || is_format(*c));
+            assert!(bad.is_none(), "{name} holds a raw {bad:?}: {line:?}\n{outcome}");
+        }
+    }
+    for line in outcome.err().lines() {
+        outcome.assert(line.chars().count() <= 1000, "the lines at the end are short");
+    }
+}
+
+/// What turns or hides text, Unicode Cf of the bidirectional and invisible kind.
+fn is_format(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
