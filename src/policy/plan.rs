@@ -19,16 +19,17 @@ pub struct Scratch {
 }
 
 /// Which of the session's private trees and the profile's scratch the floor may grant. A private tree is not native if the
-/// workspace or `cwd` lies in it (they are bound into it from outside); scratch is not native if the workspace does; neither
-/// is if a file of gated's own does.
+/// workspace or `cwd` lies in it (they are bound into it from outside); scratch is not native if the workspace or a file of
+/// gated's own does.
 pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch {
     let holds = |root: &RawPath, place: &RawPath| place.is_within(root);
     let mut plan = Scratch::default();
     for (root, is_private) in
         private.iter().map(|root| (root, true)).chain(profile.scratch.iter().map(|root| (root, false)))
     {
-        let judged = profile.workspace.iter().chain(&profile.protected).any(|place| holds(root, place))
-            || (is_private && holds(root, cwd));
+        // Of the host's files below a private tree only the workspace and the cwd are there in the session.
+        let judged = profile.workspace.iter().any(|place| holds(root, place))
+            || if is_private { holds(root, cwd) } else { profile.protected.iter().any(|place| holds(root, place)) };
         let list = if judged { &mut plan.judged } else { &mut plan.native };
         if !list.contains(root) {
             list.push(root.clone());

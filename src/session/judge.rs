@@ -159,6 +159,7 @@ impl Judge {
             }
             let (verdict, call, granted_by) = self.verdict(target, wanted)?;
             match verdict.level {
+                Level::Allow if matches!(verdict.basis, Source::Scratch(_)) => {}
                 Level::Allow if granted_by.is_none() && wanted.object.is_within(&self.workspace) => {}
                 Level::Allow | Level::Notify => {
                     let outcome = if granted_by.is_some() { Outcome::Granted } else { Outcome::Allowed };
