@@ -346,3 +346,41 @@ fn a_window_that_changes_is_drawn_anew() {
     });
     assert_eq!(answer(end), Answer::Deny);
 }
+
+/// The child of the next test: stdin is its terminal, a byte on stderr its end.
+#[test]
+#[ignore = "a process of its own, started by a_panic_that_aborts_leaves_the_terminal_as_it_was"]
+fn child_that_panics_at_a_prompt() {
+    // As with `panic = "abort"`: nothing is unwound, nothing is dropped.
+    std::panic::set_hook(Box::new(|_| std::process::abort()));
+    let tty: OwnedFd = std::fs::File::options().read(true).write(true).open("/proc/self/fd/0").unwrap().into();
+    let mut agent = Terminal::new(tty, "xterm", "alice", Relay::default(), Timing::default()).unwrap();
+    std::thread::spawn(|| {
+        rustix::io::read(rustix::stdio::stderr(), &mut [0; 1]).unwrap();
+        panic!("in another thread");
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(agent.ask(&prompt())).unwrap();
+}
+
+#[test]
+fn a_panic_that_aborts_leaves_the_terminal_as_it_was() {
+    let window = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(&window, None).unwrap();
+    let before = modes(&pty.slave);
+    let (word, end) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "child_that_panics_at_a_prompt", "--nocapture"])
+        .stdin(pty.slave.try_clone().unwrap())
+        .stdout(std::process::Stdio::null())
+        .stderr(OwnedFd::from(end))
+        .spawn()
+        .unwrap();
+    let mut person = Person { master: pty.master, seen: Vec::new(), past: 0 };
+    person.is_asked();
+    assert_ne!(modes(&pty.slave), before);
+    rustix::io::write(&word, b"x").unwrap();
+    assert!(!child.wait().unwrap().success());
+    person.sees("\x1b[?1049l");
+    assert_eq!(modes(&pty.slave), before);
+}
