@@ -68,15 +68,18 @@ pub struct Pattern {
     parts: Vec<Part>,
 }
 
-/// What of a pattern may lie strictly below a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What of a pattern may lie strictly below a directory; the later, the surer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Nothing, or only because the pattern covers a tree that the directory is in.
     Nothing,
-    /// The pattern's own names begin below the directory: moving or replacing it takes them along.
-    Named,
     /// A name that may be at any depth: only a walk can tell whether one is there.
     Floating,
+    /// The same, below a directory that the pattern names after a first `**`, as `**/.git/modules/**/hooks` for
+    /// `/x/.git/modules/a`.
+    Inside,
+    /// The pattern's own names begin below the directory: moving or replacing it takes them along.
+    Named,
 }
 
 impl NameGlob {
@@ -117,6 +120,13 @@ impl NameGlob {
             tail = tail.get(at.saturating_add(piece.len())..).unwrap_or_default();
         }
         tail.ends_with(last)
+    }
+
+    /// The bytes that every match begins and ends with, where there are such: a cheap first test.
+    pub fn outer_bytes(&self) -> (Option<u8>, Option<u8>) {
+        let first = self.pieces.first().and_then(|piece| piece.first());
+        let last = self.pieces.last().and_then(|piece| piece.last());
+        (first.copied(), last.copied())
     }
 
     /// The name itself, if there is no star in it.
@@ -277,10 +287,12 @@ impl Pattern {
         }
         let Some(deep) = deep else { return Reach::Nothing };
         // `**/.git/hooks` lies below any directory called `.git`, whether `hooks` is there yet or not.
-        let begun = (deep.saturating_add(2)..core.len())
-            .filter_map(|end| core.get(..end))
-            .any(|begin| begin.last() != Some(&Part::Deep) && walk(begin, directory));
-        if begun { Reach::Named } else { Reach::Floating }
+        let begun = (deep.saturating_add(2)..core.len()).filter_map(|end| core.get(..end));
+        let begun = begun.filter(|begin| walk(begin, directory)).map(|begin| match begin.last() {
+            Some(Part::Deep) => Reach::Inside,
+            _ => Reach::Named,
+        });
+        begun.max().unwrap_or(Reach::Floating)
     }
 
     /// The parts without a `**` at the end, which only says "and what is below".

@@ -9,7 +9,7 @@ use crate::common::decision::Lifetime;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
-use crate::common::scope::Pattern;
+use crate::common::scope::{Pattern, Reach};
 
 use super::grants::Grants;
 use super::index::{Entry, Index};
@@ -65,15 +65,7 @@ impl Policy {
             Some(entry) => (entry.level, self.source(entry)),
             None => (self.profile.defaults.level(access), Source::Default),
         };
-        let granted = match level {
-            Level::Allow | Level::Deny => None,
-            Level::Notify | Level::Ask => grants.find(access, path, call, false),
-            Level::Authenticate => grants.find(access, path, call, true),
-        };
-        match granted {
-            Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis },
-            None => Verdict { level, source: basis, basis },
-        }
+        settle(level, basis, access, path, call, grants)
     }
 
     /// The strictest verdict above `allow` on names that would lie strictly below `directory`: what moving it, removing it
@@ -82,8 +74,25 @@ impl Policy {
     ///
     /// Names that may be anywhere ([`Policy::has_floating`]) are not found here: they need a walk of what exists.
     pub fn below(&self, access: Access, directory: &RawPath, call: CallId, grants: &Grants) -> Option<Verdict> {
-        let names: Vec<&[u8]> = directory.components().collect();
-        let guards = self.index(access)?.guards_below(&names);
+        self.reaching(access, directory, call, grants, Reach::Named)
+    }
+
+    /// [`Policy::below`] for a symbolic link that is made at `path`, or moved there: it puts another tree in a place where
+    /// names may be guarded at any depth, as in `**/.git/modules/**/hooks`.
+    pub fn below_link(&self, access: Access, path: &RawPath, call: CallId, grants: &Grants) -> Option<Verdict> {
+        self.reaching(access, path, call, grants, Reach::Inside)
+    }
+
+    fn reaching(
+        &self,
+        access: Access,
+        place: &RawPath,
+        call: CallId,
+        grants: &Grants,
+        least: Reach,
+    ) -> Option<Verdict> {
+        let names: Vec<&[u8]> = place.components().collect();
+        let guards = self.index(access)?.guards_below(&names, least);
         let lifted = |entry: &&&Entry| {
             entry.level < Level::Deny
                 && grants.find_covering(access, &entry.pattern, call, entry.level == Level::Authenticate).is_some()
@@ -93,10 +102,19 @@ impl Policy {
         Some(Verdict { level: entry.level, source, basis: source })
     }
 
-    /// Whether a rule above `allow` speaks of a name that may be at any depth, such as `**/.env`: whoever moves a directory
-    /// must look for it in what exists below, and [`Policy::decide`] on each.
+    /// Whether a rule above `allow` speaks of a name that may be at any depth, such as `**/.env`: whoever moves or removes a
+    /// directory must hold what exists below against [`Policy::floating`].
     pub fn has_floating(&self, access: Access) -> bool {
         self.index(access).is_some_and(Index::has_floating)
+    }
+
+    /// The verdict of those rules alone, on something below a directory that is moved: its path now, and its path to be.
+    /// `None` if no such rule speaks about it; `[defaults]` and rules on whole trees are the directory's own matter.
+    pub fn floating(&self, access: Access, path: &RawPath, call: CallId, grants: &Grants) -> Option<Verdict> {
+        let names: Vec<&[u8]> = path.components().collect();
+        let counts = |entry: &Entry| entry.guards_floating() && !self.is_hole(entry, &names);
+        let entry = self.index(access)?.strongest(&names, counts)?;
+        Some(settle(entry.level, self.source(entry), access, path, call, grants))
     }
 
     /// The rule behind a verdict; behind a grant, the rule that would have asked.
@@ -157,6 +175,19 @@ impl Policy {
             }
             _ => false,
         }
+    }
+}
+
+/// What is left of a level after the grants.
+fn settle(level: Level, basis: Source, access: Access, path: &RawPath, call: CallId, grants: &Grants) -> Verdict {
+    let granted = match level {
+        Level::Allow | Level::Deny => None,
+        Level::Notify | Level::Ask => grants.find(access, path, call, false),
+        Level::Authenticate => grants.find(access, path, call, true),
+    };
+    match granted {
+        Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis },
+        None => Verdict { level, source: basis, basis },
     }
 }
 

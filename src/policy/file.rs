@@ -50,8 +50,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
     pub name: Spanned<String>,
-    #[serde(default)]
-    pub description: String,
+    pub description: Option<Spanned<String>>,
     #[serde(default)]
     pub extends: Vec<Spanned<String>>,
     #[serde(default, rename = "match")]
@@ -105,7 +104,7 @@ pub(super) struct RuleTable {
     #[serde(default)]
     pub except: Vec<Spanned<String>>,
     pub remember: Option<Spanned<String>>,
-    pub reason: Option<String>,
+    pub reason: Option<Spanned<String>>,
     #[serde(default)]
     pub examples: Examples,
     // Terms of the language that this version does not hold; known by name so that the error can say so.
@@ -135,7 +134,11 @@ impl Text {
     /// An error at this byte of the text.
     pub fn error(&self, at: usize, message: impl Into<String>) -> PolicyError {
         let (line, column) = self.place(at);
-        PolicyError::Invalid { file: self.name.clone(), line, column, message: message.into() }
+        let mut shown = String::new();
+        for character in message.into().chars() {
+            if is_unseen(character) { shown.extend(character.escape_default()) } else { shown.push(character) }
+        }
+        PolicyError::Invalid { file: self.name.clone(), line, column, message: shown }
     }
 
     /// An error at a value.
@@ -153,7 +156,17 @@ impl Text {
     }
 
     fn syntax(&self, error: &toml::de::Error) -> PolicyError {
-        self.error(error.span().map_or(0, |span| span.start), error.message().replace('\n', ", "))
+        let mut message = error.message().replace('\n', ", ");
+        for (of_serde, of_toml) in [
+            ("unknown variant", "unknown value"),
+            ("unknown field", "unknown key"),
+            ("missing field", "missing key"),
+            ("expected a sequence", "expected a list in brackets"),
+            ("expected i64", "expected an integer"),
+        ] {
+            message = message.replace(of_serde, of_toml);
+        }
+        self.error(error.span().map_or(0, |span| span.start), message)
     }
 }
 
@@ -213,6 +226,13 @@ impl RuleTable {
         }
         Ok(())
     }
+}
+
+/// Whether a character could change how the text around it is shown: controls, directional marks and overrides, and what
+/// takes no room.
+pub(super) fn is_unseen(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Reads `60s`, `15m` or `8h`: a whole number and a unit, within the limits given.

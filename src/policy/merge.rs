@@ -16,7 +16,7 @@ use crate::common::scope::{NameGlob, Pattern, Reach};
 use crate::common::wire::Network;
 
 use super::file::{self, File, RuleTable, Text};
-use super::load::{Context, PolicyError};
+use super::load::{self, Context, PolicyError};
 use super::model::{Defaults, GrantLimits, Profile, Prompt, Rule};
 
 /// Trees of gated's own that no profile opens for writing, and one below the home directory.
@@ -125,9 +125,6 @@ fn var(name: &str, text: &Text, value: &Spanned<String>, context: &Context) -> R
         let message = format!("`{name}` would be {}, {what}; start in a project's own directory", shown(&path));
         return Err(text.error_at(value, message));
     }
-    if (written == "@cwd" || name == "workspace") && path.components().next().is_none() {
-        return Err(text.error_at(value, format!("`{name}` would be /; start in a project's own directory")));
-    }
     Ok(path)
 }
 
@@ -147,11 +144,8 @@ impl Names<'_> {
             let variable = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
             let path = match variable {
                 Some("user") => {
-                    full.push_str(
-                        Pattern::literal(&RawPath::from(self.context.user.as_str()))
-                            .to_string()
-                            .trim_start_matches('/'),
-                    );
+                    let user = Pattern::literal(&RawPath::from(self.context.user.as_str())).to_string();
+                    full.push_str(user.trim_start_matches('/'));
                     continue;
                 }
                 Some(variable) => Some(self.vars.get(variable).ok_or_else(|| {
@@ -184,8 +178,11 @@ impl Names<'_> {
 
 fn lay_header(profile: &mut Profile, names: &Names<'_>, text: &Text, file: &File) -> Result<(), PolicyError> {
     let header = &file.profile;
+    if !load::is_profile_name(header.name.get_ref()) {
+        return Err(text.error_at(&header.name, PolicyError::BadName(header.name.get_ref().clone()).to_string()));
+    }
     profile.name.clone_from(header.name.get_ref());
-    profile.description.clone_from(&header.description);
+    profile.description = header.description.as_ref().map_or(Ok(String::new()), |value| sentence(text, value))?;
     profile.file.clone_from(&text.name);
     profile.network = header.network.unwrap_or(profile.network);
     profile.match_program = names.patterns(text, &header.match_on.program)?;
@@ -252,10 +249,22 @@ fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, Polic
         except: names.patterns(text, &table.except)?,
         level: table.level,
         remember: remember(text, table)?,
-        reason: table.reason.clone(),
+        reason: table.reason.as_ref().map(|value| sentence(text, value)).transpose()?,
     };
     check_examples(names, text, table, &rule)?;
     Ok(rule)
+}
+
+/// A text that is shown to a person: one line of at most 200 characters.
+fn sentence(text: &Text, value: &Spanned<String>) -> Result<String, PolicyError> {
+    let sentence = value.get_ref();
+    if sentence.chars().any(file::is_unseen) {
+        return Err(text.error_at(value, "a line of visible text was expected, without control characters"));
+    }
+    if sentence.chars().count() > 200 {
+        return Err(text.error_at(value, "at most 200 characters were expected"));
+    }
+    Ok(sentence.clone())
 }
 
 fn remember(text: &Text, table: &RuleTable) -> Result<Lifetime, PolicyError> {

@@ -1,0 +1,71 @@
+//! Time of one decision with 500 rules: the part of a trapped call that grows with the policy. The target is 5 µs or less.
+
+use std::hint::black_box;
+use std::io;
+use std::path::PathBuf;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use gated::common::access::Access;
+use gated::common::id::CallId;
+use gated::common::path::RawPath;
+use gated::policy::{Context, Grants, Policy, ProfileSelector, load};
+
+/// 500 rules of every form: files, trees, names anywhere, names with stars anywhere.
+fn policy() -> Policy {
+    let mut text = String::from("schema = 1\n[profile]\nname = \"bench\"\nextends = [\"coder\"]\n");
+    for at in 0..500 {
+        let path = match at % 5 {
+            0 => format!("~/.config/app-{at}/settings.toml"),
+            1 => format!("{{workspace}}/module-{at}/generated/**"),
+            2 => format!("**/.secret-{at}"),
+            3 => format!("**/*.key-{at}"),
+            _ => format!("/srv/*/site-{at}/**"),
+        };
+        let level = if at % 2 == 0 { "ask" } else { "deny" };
+        text.push_str(&format!(
+            "[[rule]]\nid = \"r{at}\"\naccess = [\"write\"]\npath = [\"{path}\"]\nlevel = \"{level}\"\n"
+        ));
+    }
+    let context = Context {
+        home: RawPath::from("/home/user"),
+        user: "user".to_owned(),
+        cwd: RawPath::from("/home/user/src/project"),
+    };
+    let read = |file: &std::path::Path| {
+        if file == std::path::Path::new("bench.toml") { Ok(text.clone()) } else { Err(io::ErrorKind::NotFound.into()) }
+    };
+    match load(ProfileSelector::File(PathBuf::from("bench.toml")), &context, &read) {
+        Ok(profile) => Policy::new(&profile),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn decision(criterion: &mut Criterion) {
+    let policy = policy();
+    let grants = Grants::new();
+    let mut group = criterion.benchmark_group("decision/500-rules");
+    for (name, path) in [
+        ("allowed", "/home/user/src/project/crates/core/src/parser/expression.rs"),
+        ("asked-by-rule", "/home/user/src/project/.git/hooks/pre-commit"),
+        ("denied-by-name", "/home/user/src/project/crates/core/.secret-497"),
+        ("default", "/home/user/other/notes.txt"),
+        ("below-wildcards", "/srv/www/site-499/index.html"),
+    ] {
+        let path = RawPath::from(path);
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| policy.decide(Access::Write, black_box(&path), CallId(1), &grants));
+        });
+    }
+    let deepest = RawPath::from("/a".repeat(2048).as_str());
+    group.bench_function("2048-components", |bencher| {
+        bencher.iter(|| policy.decide(Access::Write, black_box(&deepest), CallId(1), &grants));
+    });
+    let directory = RawPath::from("/home/user/src/project/crates/core");
+    group.bench_function("below-a-directory", |bencher| {
+        bencher.iter(|| policy.below(Access::Write, black_box(&directory), CallId(1), &grants));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, decision);
+criterion_main!(benches);

@@ -1,0 +1,105 @@
+//! From an answer to a grant.
+
+use gated::common::access::Access;
+use gated::common::decision::{Lifetime, Width};
+use gated::policy::grants::offered_widths;
+use gated::policy::{Grant, Grants, TooBroad};
+
+use super::sample::{CALL, OTHER_CALL, path, request};
+
+fn answer(object: &str, is_directory: bool, width: Width) -> Result<String, TooBroad> {
+    let request = request(object, is_directory, Lifetime::Session);
+    let grant = Grant::from_answer(&request, width, Lifetime::Session, "tty:user", &path("/home/user"))?;
+    Ok(grant.pattern.to_string())
+}
+
+#[test]
+fn an_answer_reaches_the_object_its_directory_or_its_tree() {
+    assert_eq!(answer("/srv/a/f", false, Width::Exact).unwrap(), "/srv/a/f");
+    assert_eq!(answer("/srv/a/f", false, Width::Directory).unwrap(), "/srv/a/*");
+    assert_eq!(answer("/srv/a/f", false, Width::Tree).unwrap(), "/srv/a/**");
+    assert_eq!(answer("/srv/a", true, Width::Directory).unwrap(), "/srv/a/*");
+    assert_eq!(answer("/srv/a", true, Width::Tree).unwrap(), "/srv/a/**");
+    assert_eq!(
+        answer("/srv/[x]*/f", false, Width::Tree).unwrap(),
+        r"/srv/\[x\]\*/**",
+        "a tool's names are no wildcards"
+    );
+}
+
+#[test]
+fn no_answer_covers_everything_or_a_whole_home() {
+    for (object, is_directory) in [
+        ("/f", false),
+        ("/", true),
+        ("/home/x", false),
+        ("/home", true),
+        ("/home/user", true),
+        ("/home/user/.bashrc", false),
+    ] {
+        assert!(answer(object, is_directory, Width::Exact).is_ok(), "{object}");
+        assert!(answer(object, is_directory, Width::Directory).is_err(), "{object}");
+        assert!(answer(object, is_directory, Width::Tree).is_err(), "{object}");
+        assert_eq!(
+            offered_widths(&request(object, is_directory, Lifetime::Session), &path("/home/user")),
+            [Width::Exact]
+        );
+    }
+    let far = request("/var/lib/me/x", false, Lifetime::Session);
+    let home = path("/var/lib/me/home");
+    assert!(Grant::from_answer(&far, Width::Tree, Lifetime::Session, "tty:me", &home).is_err(), "home is in it");
+    assert!(answer("/home/user/.config/x", false, Width::Tree).is_ok());
+    assert_eq!(
+        answer("/home/user/.bashrc", false, Width::Tree).unwrap_err().to_string(),
+        "an answer for tree of /home/user would be too broad"
+    );
+}
+
+#[test]
+fn an_answer_holds_no_longer_than_its_rule_allows() {
+    let grant = |remember, lifetime| {
+        let request = request("/srv/f", false, remember);
+        Grant::from_answer(&request, Width::Exact, lifetime, "tty:user", &path("/home/user")).unwrap()
+    };
+    let cut = grant(Lifetime::Call, Lifetime::Session);
+    assert_eq!((cut.lifetime, cut.call), (Lifetime::Call, Some(CALL)));
+    assert_eq!(grant(Lifetime::Session, Lifetime::Call).lifetime, Lifetime::Call);
+    let whole = grant(Lifetime::Session, Lifetime::Session);
+    assert_eq!((whole.lifetime, whole.call, whole.authenticated), (Lifetime::Session, None, false));
+    assert!(!Grants::new().add(grant(Lifetime::Attempt, Lifetime::Session)), "nothing is kept of an attempt");
+    let once = request("/srv/a/f", false, Lifetime::Attempt);
+    assert_eq!(offered_widths(&once, &path("/home/user")), [Width::Exact]);
+    let kept = request("/srv/a/f", false, Lifetime::Call);
+    assert_eq!(offered_widths(&kept, &path("/home/user")), [Width::Exact, Width::Directory, Width::Tree]);
+}
+
+#[test]
+fn grants_of_a_call_end_with_it_and_others_stay() {
+    let grant = |object: &str, lifetime| {
+        Grant::from_answer(&request(object, false, lifetime), Width::Exact, lifetime, "tty:user", &path("/home/user"))
+            .unwrap()
+    };
+    let mut grants = Grants::new();
+    assert!(grants.is_empty());
+    assert!(grants.add(grant("/srv/a", Lifetime::Call)));
+    assert!(grants.add(grant("/srv/b", Lifetime::Session)));
+    assert!(!grants.add(grant("/srv/b", Lifetime::Session)), "an equal one is here");
+    grants.end_call(OTHER_CALL);
+    assert_eq!(grants.len(), 2);
+    grants.end_call(CALL);
+    assert_eq!(grants.iter().map(|grant| grant.object.clone()).collect::<Vec<_>>(), [path("/srv/b")]);
+    assert_eq!(grants.get(0).map(|grant| grant.access), Some(Access::Write));
+}
+
+#[test]
+fn an_answer_for_a_directory_covers_the_directory_that_was_asked_for() {
+    use gated::policy::Policy;
+    let policy = Policy::new(&super::sample::profile(""));
+    let mut grants = Grants::new();
+    let made = request("/srv/new", true, Lifetime::Session);
+    grants
+        .add(Grant::from_answer(&made, Width::Directory, Lifetime::Session, "tty:user", &path("/home/user")).unwrap());
+    let level = |of: &str| policy.decide(Access::Write, &path(of), CALL, &grants).level.to_string();
+    assert_eq!((level("/srv/new"), level("/srv/new/x")), ("allow".into(), "allow".into()));
+    assert_eq!((level("/srv/new/x/y"), level("/srv")), ("ask".into(), "ask".into()));
+}

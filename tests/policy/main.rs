@@ -1,0 +1,9 @@
+//! The policy language from outside: patterns, files, verdicts and grants. Pure, needs no privilege.
+
+mod decide;
+mod grants;
+mod load;
+mod patterns;
+mod plan;
+mod profiles;
+mod sample;
