@@ -384,3 +384,34 @@ fn a_panic_that_aborts_leaves_the_terminal_as_it_was() {
     person.sees("\x1b[?1049l");
     assert_eq!(modes(&pty.slave), before);
 }
+
+/// The child of the next test: in the background of its controlling terminal, where reading would stop it.
+#[test]
+#[ignore = "a process of its own, started by from_the_background_nobody_is_asked"]
+fn child_in_the_background() {
+    let tty: OwnedFd = std::fs::File::options().read(true).write(true).open("/dev/tty").unwrap().into();
+    let relay = Relay::default();
+    let log = Rc::clone(&relay.log);
+    let mut agent = Terminal::new(tty, "xterm", "alice", relay, Timing::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let result = runtime.block_on(agent.ask(&prompt()));
+    assert!(matches!(result, Err(ConsentError::Unavailable(_))));
+    assert!(log.borrow().is_empty());
+}
+
+#[test]
+fn from_the_background_nobody_is_asked() {
+    let pty = openpty(None, None).unwrap();
+    // With job control the shell gives the child a process group of its own and stays in the foreground; `wait` also
+    // returns when the child is stopped.
+    let script = r#"set -m; "$0" --ignored --exact child_in_the_background & wait $!"#;
+    let status = std::process::Command::new("setsid")
+        .args(["--ctty", "--wait", "bash", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .stdin(pty.slave)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+}
