@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat2, readlinkat};
@@ -113,6 +114,13 @@ impl Place {
     /// Whether the name can only stand for a directory that is there: `.`, `..`, `/`.
     pub fn is_special(&self) -> bool {
         matches!(self.plain_name(), b"" | b"." | b"..")
+    }
+
+    /// Whether the name stands for a symbolic or magic link now.
+    pub fn is_link(&self) -> bool {
+        let mut text = [MaybeUninit::uninit(); 1];
+        let name = self.plain_name();
+        !self.is_special() && rustix::fs::readlinkat_raw(&self.directory, name, &mut text).is_ok()
     }
 
     pub fn has_trailing_slash(&self) -> bool {

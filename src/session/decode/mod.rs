@@ -49,10 +49,11 @@ pub enum Change {
     },
     /// `struct file_attr` of file_setattr(2).
     FileAttributes(Vec<u8>),
-    /// An ioctl that sets inode flags; its number and its argument.
+    /// An ioctl that sets inode flags; its number and its argument, `None` if that cannot be read: the kernel first looks
+    /// whether the file knows the ioctl at all.
     InodeFlags {
         command: u32,
-        argument: Vec<u8>,
+        argument: Option<Vec<u8>>,
     },
 }
 

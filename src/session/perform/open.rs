@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
 
 use super::foresee;
-use super::{Run, done, refuse_acting, refuse_acting_place};
+use super::{Run, done, refuse_acting};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
@@ -20,6 +20,8 @@ use crate::session::sys::{self, OpenHow};
 /// openat2(2), linux/openat2.h: never through a symbolic or magic link.
 const NO_LINKS: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 const LINKS_AT_MOST: u32 = 40;
+/// `__O_TMPFILE`, which is no valid flag without `O_DIRECTORY`.
+const TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 fn has(how: OpenHow, flags: i32) -> bool {
     let flags = u64::from(flags as u32);
@@ -41,7 +43,7 @@ impl Run<'_> {
         {
             return Ok(Answer::Native(harmless));
         }
-        if !strict && (has(how, libc::O_TMPFILE) || has(how, libc::O_CREAT | libc::O_DIRECTORY)) {
+        if !strict && (has(how, TMPFILE_BIT) || has(how, libc::O_CREAT | libc::O_DIRECTORY)) {
             // What no path can make right is refused before the path is looked at.
             sys::check_open_how(how)?;
         }
@@ -74,7 +76,10 @@ impl Run<'_> {
     fn open_place(&self, place: &Place, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
         let path = place.path();
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
-            return Ok(Answer::Native(native));
+            let stays =
+                has(how, libc::O_NOFOLLOW) && !place.has_trailing_slash() || has(how, libc::O_CREAT | libc::O_EXCL);
+            // A link in scratch may lead to where only the supervisor can open.
+            return if stays || !place.is_link() { Ok(Answer::Native(native)) } else { Err(Errno::LOOP.into()) };
         }
         let permit = self.permit_open(place, path, how, approvals)?;
         self.check_room(how)?;
@@ -93,7 +98,7 @@ impl Run<'_> {
         how: OpenHow,
         approvals: &mut Approvals,
     ) -> Result<Permit, Halt> {
-        refuse_acting_place(place)?;
+        refuse_acting(place.directory.as_fd(), Errno::ACCES)?;
         let creates = has(how, libc::O_CREAT);
         let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
         if creates && !self.judge().scratch().covers(&path) {
@@ -111,6 +116,9 @@ impl Run<'_> {
     fn open_unnamed(&self, object: Object, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&object.path]) {
             return Ok(Answer::Native(native));
+        }
+        if !object.is_directory()? {
+            return Err(Errno::NOTDIR.into());
         }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
         let wanted = Wanted::new(Operation::Create, object.path.clone()).directory(true);
@@ -161,6 +169,9 @@ impl Run<'_> {
         let mut path = at.path.clone()?;
         if path.is_empty() {
             return Err(Errno::NOENT.into());
+        }
+        if path.as_bytes().starts_with(b"/") && how.resolve & libc::RESOLVE_BENEATH != 0 {
+            return Err(Errno::XDEV.into());
         }
         let base = self.resolver().descriptor(self.target, at.directory);
         let base: OwnedFd = match base {
