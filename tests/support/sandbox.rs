@@ -232,7 +232,12 @@ impl Sandbox {
                 }
                 libc::umask(0o022);
                 user::enter(&mounts)?;
-                if side == Side::Bare { user::become_test_user() } else { Ok(()) }
+                if side == Side::Bare {
+                    user::become_test_user()?;
+                }
+                // A killed test leaves nobody behind; set last, for a change of credentials clears it, prctl(2).
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
             })
         };
         let child = command.spawn().unwrap_or_else(|error| panic!("{title}: {error}"));
