@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 
-use super::{At, Attempt, Change, Registers, Subject, at, extensible, word};
+use super::{At, Attempt, Change, Links, Registers, Subject, at, extensible, word};
 use crate::common::errno::Errno;
 use crate::session::sys;
 use crate::session::target::{Target, Unreadable};
@@ -45,7 +45,9 @@ pub(super) fn decode(target: &Target<'_>, number: i64, r: Registers) -> Result<O
             let change = remove_xattr(target, r, 3)?;
             let subject = match descriptor_if_empty(target, r, r.int(2))? {
                 // Unlike setxattrat, this one knows no cwd here.
-                Subject::Path { at: At { directory, path: Ok(path) }, .. } if path.is_empty() => {
+                Subject::Path { at: At { directory, path: Ok(path), .. }, may_be_empty: true, .. }
+                    if path.is_empty() =>
+                {
                     Subject::Descriptor(directory)
                 }
                 subject => subject,
@@ -124,7 +126,7 @@ fn open_file(descriptor: i32) -> Subject {
     if descriptor >= 0 {
         return Subject::Descriptor(descriptor);
     }
-    let at = At { directory: descriptor, path: Ok(CString::default()) };
+    let at = At { directory: descriptor, path: Ok(CString::default()), links: Links::All };
     Subject::Path { at, follow: true, may_be_empty: true }
 }
 

@@ -18,6 +18,17 @@ use crate::common::errno::Errno;
 pub struct At {
     pub directory: i32,
     pub path: Result<CString, Errno>,
+    pub links: Links,
+}
+
+/// Which links a walk may follow, openat2(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    All,
+    /// `RESOLVE_NO_MAGICLINKS`.
+    Textual,
+    /// `RESOLVE_NO_SYMLINKS`.
+    None,
 }
 
 /// The object of a change of attributes.
@@ -147,7 +158,7 @@ fn at(target: &Target<'_>, directory: i32, address: u64) -> Result<At, Unreadabl
         Err(Unreadable::Native(errno)) => Err(errno),
         Err(Unreadable::Gone) => return Err(Unreadable::Gone),
     };
-    Ok(At { directory, path })
+    Ok(At { directory, path, links: Links::All })
 }
 
 /// A structure of a size that the caller names (`copy_struct_from_user`): zero-extended or cut to `N` bytes; `E2BIG` if

@@ -27,6 +27,12 @@ pub fn in_directory(directory: &OwnedFd) -> Option<Errno> {
     accessat(CWD, name.of(directory.as_raw_fd()), Access::WRITE_OK | Access::EXEC_OK, EFFECTIVE).err().map(Errno::from)
 }
 
+/// Whether names may be looked up in this directory.
+pub fn search(directory: &OwnedFd) -> Option<Errno> {
+    let mut name = Decimal::default();
+    accessat(CWD, name.of(directory.as_raw_fd()), Access::EXEC_OK, EFFECTIVE).err().map(Errno::from)
+}
+
 /// Whether this object may be written.
 pub fn write(handle: &OwnedFd) -> Option<Errno> {
     match fstat(handle) {

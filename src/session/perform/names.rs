@@ -138,7 +138,9 @@ impl Run<'_> {
             }
         }
         let foresee = || {
-            let source = foresee::apart(&old.directory, &new.directory)
+            let source = foresee::search(&old.directory)
+                .or_else(|| foresee::search(&new.directory))
+                .or_else(|| foresee::apart(&old.directory, &new.directory))
                 .or_else(|| foresee::existing(&old))
                 .or_else(|| foresee::in_directory(&old.directory));
             let taken = flags & libc::RENAME_NOREPLACE != 0 && foresee::existing(&new).is_none();

@@ -11,7 +11,7 @@ use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
-use crate::session::decode::At;
+use crate::session::decode::{At, Links};
 use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
 use crate::session::listener::Answer;
 use crate::session::resolve::{Found, Object, Place, path_of};
@@ -47,9 +47,10 @@ impl Run<'_> {
             // What no path can make right is refused before the path is looked at.
             sys::check_open_how(how)?;
         }
-        if how.resolve != 0 {
+        if how.resolve & BY_THE_KERNEL != 0 {
             return self.open_resolving(at, how, approvals);
         }
+        let at = &At { links: links_of(how), ..at.clone() };
         if has(how, libc::O_TMPFILE) {
             let object = self.resolver().object(self.target, at, !has(how, libc::O_NOFOLLOW))?;
             return self.open_unnamed(object, how, approvals);
@@ -136,6 +137,9 @@ impl Run<'_> {
     fn reopen(&self, object: Object, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
         if has(how, libc::O_CREAT | libc::O_EXCL) {
             return Err(Errno::EXIST.into());
+        }
+        if has(how, libc::O_CREAT) && object.is_directory()? {
+            return Err(Errno::ISDIR.into());
         }
         if object.is_nameless()
             && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
@@ -260,6 +264,18 @@ impl Run<'_> {
         self.still_wanted()?;
         let mut name = Decimal::default();
         done(sys::truncate(name.of(object.handle.as_raw_fd()), length))
+    }
+}
+
+/// Rules that depend on every step of the walk.
+const BY_THE_KERNEL: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_XDEV;
+
+/// `RESOLVE_CACHED` only says how long a walk may take, so it is passed over.
+fn links_of(how: OpenHow) -> Links {
+    match how.resolve {
+        rules if rules & libc::RESOLVE_NO_SYMLINKS != 0 => Links::None,
+        rules if rules & libc::RESOLVE_NO_MAGICLINKS != 0 => Links::Textual,
+        _ => Links::All,
     }
 }
 
