@@ -148,6 +148,11 @@ impl Sandbox {
         self.consent.push(file);
     }
 
+    /// The argument of `--consent`.
+    pub fn consent_by(&mut self, agent: &str) {
+        self.consent = agent.into();
+    }
+
     pub fn audit_to(&mut self, file: &Path) {
         self.audit = file.to_owned();
     }
