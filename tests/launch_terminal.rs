@@ -136,7 +136,7 @@ fn a_new_size_reaches_the_command() {
 #[test]
 fn control_c_interrupts_the_command_and_not_gated_run() {
     let sandbox = Sandbox::new();
-    let (person, running) = gated(&sandbox, "echo ready; sleep 1000");
+    let (person, running) = gated(&sandbox, "echo ready; read never");
     person.sees("ready");
     person.types("\x03");
     running.finish().assert_code(128 + libc::SIGINT);
