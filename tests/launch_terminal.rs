@@ -25,11 +25,11 @@ impl Person {
     /// With the side that a program gets.
     fn new() -> (Person, File) {
         let (mut master, mut slave) = (0, 0);
-        let mut size = libc::winsize { ws_row: SIZE.0, ws_col: SIZE.1, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = libc::winsize { ws_row: SIZE.0, ws_col: SIZE.1, ws_xpixel: 0, ws_ypixel: 0 };
         // SAFETY: openpty(3) fills two integers and reads a winsize; the rest may be null. Both descriptors are ours alone.
         unsafe {
             let null = std::ptr::null_mut();
-            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &mut size), 0);
+            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &raw const size), 0);
             libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC);
             libc::fcntl(slave, libc::F_SETFD, libc::FD_CLOEXEC);
             (Person { master: File::from_raw_fd(master), shown: RefCell::default() }, File::from_raw_fd(slave))
