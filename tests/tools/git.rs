@@ -1,0 +1,56 @@
+//! git in a checkout: what its hooks and its configuration are made of is asked for, all else goes through.
+
+use crate::Test;
+use crate::case::{Case, Policy, nothing};
+
+pub const TESTS: &[Test] =
+    &[("init_commit_rebase_gc_worktree_clone_and_push", everyday), ("a_no_to_the_configuration_ends_init", refused)];
+
+const ANSWERS: &str = r#"
+[[answer]]
+access = "write"
+object = "{workspace}/**"
+answer = "once"
+"#;
+
+fn everyday() {
+    let results = Case {
+        name: "git",
+        script: include_str!("scripts/git.sh"),
+        needs: &[("git", "git"), ("tar", "tar")],
+        prepare: nothing,
+        policy: Policy::Coder { answers: ANSWERS },
+        compare: &["trees", "repo/src", "clone/src"],
+    }
+    .run();
+    results.assert_value("commits", "29");
+    results.assert_value("worktrees", "2");
+    results.assert_value("left", "1");
+    results.assert_value("count", "0");
+    results.assert_value("packs", "1");
+    results.assert_value("status", "()");
+    assert_eq!(results.value("pushed"), results.value("head"));
+    assert_eq!(results.value("fetched"), results.value("head"));
+    let asked: Vec<&str> =
+        results.gated.events_of("consent_required").filter_map(|event| event["object"].as_str()).collect();
+    let workspace = results.gated_sandbox.workspace().display().to_string();
+    assert!(asked.contains(&format!("{workspace}/repo/.git/config").as_str()), "{asked:?}");
+    assert!(asked.iter().any(|object| object.contains("/.git/hooks")), "{asked:?}");
+    let of_hooks_or_configuration = |object: &&str| {
+        object.contains("/.git/hooks") || object.contains("/.git/config") || object.contains("/.git/worktrees/work")
+    };
+    assert!(asked.iter().all(|object| of_hooks_or_configuration(object)), "{asked:?}");
+}
+
+/// Without a yes git cannot even begin, says so, and nothing of what is guarded is there.
+fn refused() {
+    let mut sandbox = crate::support::Sandbox::new();
+    sandbox.profile_named("coder");
+    let outcome = sandbox.run(&["git", "init", "-q", "repo"]);
+    outcome.assert(outcome.code() != 0 && outcome.code() != 125, "git init fails by itself");
+    outcome.assert(outcome.err().contains("this is final, do not retry"), "it is said that this is final");
+    for guarded in ["repo/.git/config", "repo/.git/hooks"] {
+        let path = sandbox.workspace().join(guarded);
+        outcome.assert(!path.exists(), &format!("{guarded} is not there"));
+    }
+}
