@@ -49,9 +49,8 @@ impl Case {
             outcome.assert(outcome.code() == 0, &format!("{}: the script fails", self.name));
         }
         assert_eq!(gated.events_of("denied").count(), 0, "{}: something was denied\n{gated}", self.name);
-        let told = |outcome: &Outcome, sandbox: &Sandbox| {
-            outcome.out().replace(&sandbox.root().display().to_string(), "{R}")
-        };
+        let told =
+            |outcome: &Outcome, sandbox: &Sandbox| outcome.out().replace(&sandbox.root().display().to_string(), "{R}");
         let (expected, found) = (told(&bare, &bare_sandbox), told(&gated, &gated_sandbox));
         assert!(expected == found, "{}: the output differs\n{bare}\n{gated}", self.name);
         for tree in self.compare {

@@ -20,7 +20,7 @@ fn tar() {
     }
     .run();
     results.assert_value("inodes", "1");
-    results.assert_value("time", "2001-02-03 04:05:06.000000000 +0000");
+    results.assert_value("time", "2001-02-03 04:05:06.789000000 +0000");
     results.assert_value("mode", "4755");
 }
 

@@ -6,7 +6,13 @@ use crate::case::{Case, Policy, nothing};
 pub const TESTS: &[Test] =
     &[("init_commit_rebase_gc_worktree_clone_and_push", everyday), ("a_no_to_the_configuration_ends_init", refused)];
 
+/// One yes for a directory of hooks, one for each file besides, as a person would answer.
 const ANSWERS: &str = r#"
+[[answer]]
+object = "{workspace}/**/.git/hooks"
+answer = "once"
+scope = "directory"
+
 [[answer]]
 access = "write"
 object = "{workspace}/**"
@@ -36,10 +42,11 @@ fn everyday() {
     let workspace = results.gated_sandbox.workspace().display().to_string();
     assert!(asked.contains(&format!("{workspace}/repo/.git/config").as_str()), "{asked:?}");
     assert!(asked.iter().any(|object| object.contains("/.git/hooks")), "{asked:?}");
-    let of_hooks_or_configuration = |object: &&str| {
-        object.contains("/.git/hooks") || object.contains("/.git/config") || object.contains("/.git/worktrees/work")
+    // A worktree's `.git` is a file that says where the configuration is.
+    let is_guarded = |object: &&&str| {
+        ["/.git/hooks", "/.git/config", "/.git/worktrees/tree", "/tree/.git"].iter().any(|name| object.contains(name))
     };
-    assert!(asked.iter().all(|object| of_hooks_or_configuration(object)), "{asked:?}");
+    assert_eq!(asked.iter().filter(|object| !is_guarded(object)).count(), 0, "{asked:?}");
 }
 
 /// Without a yes git cannot even begin, says so, and nothing of what is guarded is there.

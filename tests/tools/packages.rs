@@ -3,10 +3,8 @@
 use crate::Test;
 use crate::case::{Case, Policy, nothing};
 
-pub const TESTS: &[Test] = &[
-    ("pip_installs_a_wheel_in_a_venv", python),
-    ("npm_installs_tarballs_and_runs_their_scripts", npm),
-];
+pub const TESTS: &[Test] =
+    &[("pip_installs_a_wheel_in_a_venv", python), ("npm_installs_tarballs_and_runs_their_scripts", npm)];
 
 fn python() {
     let results = Case {

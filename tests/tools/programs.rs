@@ -35,7 +35,7 @@ fn vim() {
         compare: &[],
     }
     .run();
-    results.assert_value("swap", "file .text.swp");
+    results.assert_value("swap", "file");
     results.assert_value("text", "one second three four ");
     results.assert_value("backup", "one second three ");
     results.assert_value("mode", "640 640");

@@ -5,9 +5,6 @@ chmod 640 text
 vim -e -s -N -u NONE -i NONE text <<'VIM'
 set swapfile updatecount=1 backup writebackup backupcopy=no undofile undodir=.
 %s/two/second/
-redir! > swapname
-silent swapname
-redir END
 call writefile([getftype('.text.swp')], 'swaptype')
 write
 $put ='four'
@@ -20,7 +17,7 @@ set backup writebackup backupcopy=yes
 %s/target/goal/
 wq
 VIM
-echo "swap $(cat swaptype) $(tr -d '\n' <swapname | sed 's|.*/||')"
+echo "swap $(cat swaptype)"
 echo "text $(tr '\n' ' ' <text)"
 echo "backup $(tr '\n' ' ' <text~)"
 echo "mode $(stat -c %a text) $(stat -c %a text~)"
@@ -39,4 +36,4 @@ qall!
 VIM
 echo "recovered $(tr '\n' ' ' <recovered)"
 rm .lost.swp
-find . ! -name '.*.un~' ! -name '.text.un~' | sort
+find . | sort
