@@ -56,6 +56,10 @@ fn decision(criterion: &mut Criterion) {
             bencher.iter(|| policy.decide(Access::Write, black_box(&path), CallId(1), &grants));
         });
     }
+    let deepest = RawPath::from("/a".repeat(2048).as_str());
+    group.bench_function("2048-components", |bencher| {
+        bencher.iter(|| policy.decide(Access::Write, black_box(&deepest), CallId(1), &grants));
+    });
     let directory = RawPath::from("/home/user/src/project/crates/core");
     group.bench_function("below-a-directory", |bencher| {
         bencher.iter(|| policy.below(Access::Write, black_box(&directory), CallId(1), &grants));

@@ -316,6 +316,17 @@ fn silence_denies_at_the_deadline_and_an_answer_gives_the_others_time() {
 }
 
 #[test]
+fn of_equal_requests_each_has_its_own_time() {
+    let (mut pending, start) = (pending(1), Instant::now());
+    pending.ask(request(1, 0, 1, "/srv/a"), start).unwrap();
+    pending.ask(request(2, 0, 1, "/srv/a"), start + TIMEOUT / 2).unwrap();
+    let effects = pending.expire(start + TIMEOUT);
+    assert_eq!(settled(&effects), [(1, Outcome::Timeout)]);
+    assert_eq!(shown(&effects).unwrap().request.id, RequestId(2));
+    assert_eq!(settled(&pending.expire(start + TIMEOUT / 2 + TIMEOUT)), [(2, Outcome::Timeout)]);
+}
+
+#[test]
 fn an_answer_to_an_invented_request_is_refused() {
     let (mut pending, now) = (pending(1), Instant::now());
     pending.ask(request(1, 0, 1, "/srv/a"), now).unwrap();

@@ -31,6 +31,7 @@ impl Errno {
     pub const NOTEMPTY: Errno = Errno(libc::ENOTEMPTY as u16);
     pub const BUSY: Errno = Errno(libc::EBUSY as u16);
     pub const SRCH: Errno = Errno(libc::ESRCH as u16);
+    pub const MFILE: Errno = Errno(libc::EMFILE as u16);
     pub const RANGE: Errno = Errno(libc::ERANGE as u16);
     pub const NOTTY: Errno = Errno(libc::ENOTTY as u16);
     pub const AFNOSUPPORT: Errno = Errno(libc::EAFNOSUPPORT as u16);

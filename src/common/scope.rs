@@ -75,7 +75,7 @@ pub enum Reach {
     Nothing,
     /// A name that may be at any depth: only a walk can tell whether one is there.
     Floating,
-    /// The same, below a directory that the pattern names and that this is in, as `/x/.git/modules/**/hooks` for
+    /// The same, below a directory that the pattern names after a first `**`, as `**/.git/modules/**/hooks` for
     /// `/x/.git/modules/a`.
     Inside,
     /// The pattern's own names begin below the directory: moving or replacing it takes them along.
@@ -120,6 +120,13 @@ impl NameGlob {
             tail = tail.get(at.saturating_add(piece.len())..).unwrap_or_default();
         }
         tail.ends_with(last)
+    }
+
+    /// The bytes that every match begins and ends with, where there are such: a cheap first test.
+    pub fn outer_bytes(&self) -> (Option<u8>, Option<u8>) {
+        let first = self.pieces.first().and_then(|piece| piece.first());
+        let last = self.pieces.last().and_then(|piece| piece.last());
+        (first.copied(), last.copied())
     }
 
     /// The name itself, if there is no star in it.

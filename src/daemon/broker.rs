@@ -4,7 +4,6 @@
 //! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, then the supervisor is
 //! told. Without the record an approval becomes a denial.
 
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -18,14 +17,13 @@ use tracing::{debug, error, warn};
 
 use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
-use super::events::{Event, Events};
+use super::events::Events;
 use super::pending::{BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
-use super::record::{self, Rule, Tool};
+use super::recorder::Recorder;
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
 use crate::common::decision::{Decision, Lifetime, Outcome};
-use crate::common::id::{CallId, RequestId, SessionId};
-use crate::common::request::Request;
-use crate::common::wire::{Ended, FromSession, Record, ToSession};
+use crate::common::id::{RequestId, SessionId};
+use crate::common::wire::{FromSession, ToSession};
 
 /// What a broker knows of its session.
 #[derive(Clone, Debug)]
@@ -67,14 +65,6 @@ struct Reply {
     result: Result<Answer, ConsentError>,
 }
 
-/// What the two halves of a broker share.
-struct Records {
-    config: BrokerConfig,
-    audit: Arc<dyn Audit>,
-    events: RefCell<Events>,
-    denials: RefCell<Denials>,
-}
-
 impl Broker {
     /// All agents are asked at once and the first answer wins; without an agent everything that must be asked is denied.
     pub fn new(
@@ -88,25 +78,34 @@ impl Broker {
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
     /// recorded. Takes `CallStarted`, `CallEnded`, `Ask`, `Cancel` and `Record`; the other messages are the client's, and
-    /// passed over. Sends `Decided` and `Recorded`. Needs a tokio runtime with time; not `Send`.
+    /// passed over. Sends `Decided` and `Recorded`, and goes on taking messages while they are not taken off. Needs a tokio
+    /// runtime with time; not `Send`.
     pub async fn run(self, from: mpsc::Receiver<FromSession>, to: mpsc::Sender<ToSession>) -> Closing {
         let (prompts, shown) = watch::channel(None);
         let (reply, replies) = mpsc::unbounded_channel();
         let (settled, settle) = mpsc::unbounded_channel();
+        let (out, outgoing) = mpsc::unbounded_channel();
         let alive = self.agents.len();
         let mut asked: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::with_capacity(alive);
         for agent in self.agents {
             asked.push(Box::pin(serve(agent, shown.clone(), reply.clone())));
         }
         drop((shown, reply));
-        let records = Records {
-            config: self.config,
-            audit: self.audit,
-            events: RefCell::new(self.events),
-            denials: RefCell::default(),
+        let config = self.config;
+        let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
+        let desk = Desk {
+            config: &config,
+            records: &records,
+            pending: Pending::new(),
+            prompts,
+            settled,
+            out: out.clone(),
+            alive,
+            open: 0,
+            current: None,
         };
-        let desk = Desk { records: &records, pending: Pending::new(), prompts, settled, alive, open: 0, current: None };
-        let work = async { tokio::join!(desk.serve(from, replies, to.clone()), release(settle, &to, &records)).0 };
+        let work =
+            async { tokio::join!(desk.serve(from, replies), release(settle, out, &records), forward(outgoing, to)).0 };
         let agents = poll_fn(|context| {
             asked.retain_mut(|agent| agent.as_mut().poll(context).is_pending());
             Poll::<Infallible>::Pending
@@ -116,8 +115,7 @@ impl Broker {
             fault = work => fault,
             never = agents => match never {},
         };
-        records.events.into_inner().close();
-        Closing { denials: records.denials.into_inner(), fault }
+        Closing { denials: records.close(), fault }
     }
 }
 
@@ -151,12 +149,25 @@ async fn serve(
     }
 }
 
+/// Carries messages to the supervisor: were the two halves to wait for it, it and they could wait for each other. What
+/// piles up is bounded by what the supervisor asked for.
+async fn forward(mut outgoing: mpsc::UnboundedReceiver<ToSession>, to: mpsc::Sender<ToSession>) {
+    while let Some(message) = outgoing.recv().await {
+        if to.send(message).await.is_err() {
+            // It is gone; so is the use of the rest.
+            return;
+        }
+    }
+}
+
 /// The half that takes messages and answers, and lets decisions fall.
 struct Desk<'a> {
-    records: &'a Records,
+    config: &'a BrokerConfig,
+    records: &'a Recorder,
     pending: Pending,
     prompts: watch::Sender<Option<Rc<Prompt>>>,
     settled: mpsc::UnboundedSender<Vec<Settled>>,
+    out: mpsc::UnboundedSender<ToSession>,
     /// Agents that are not gone.
     alive: usize,
     /// Agents that may still answer what is shown.
@@ -169,9 +180,8 @@ impl Desk<'_> {
         mut self,
         mut from: mpsc::Receiver<FromSession>,
         mut replies: mpsc::UnboundedReceiver<Reply>,
-        to: mpsc::Sender<ToSession>,
     ) -> Option<Fault> {
-        let config = &self.records.config;
+        let config = self.config;
         self.pending.open(config.session.clone(), config.terms.clone());
         let fault = loop {
             let deadline = self.pending.next_deadline();
@@ -190,7 +200,7 @@ impl Desk<'_> {
                 }
                 message = from.recv() => match message {
                     None => break None,
-                    Some(message) => if let Err(fault) = self.take(message, &to).await {
+                    Some(message) => if let Err(fault) = self.take(message) {
                         break Some(fault);
                     },
                 },
@@ -205,46 +215,34 @@ impl Desk<'_> {
         fault
     }
 
-    async fn take(&mut self, message: FromSession, to: &mpsc::Sender<ToSession>) -> Result<(), Fault> {
+    fn take(&mut self, message: FromSession) -> Result<(), Fault> {
         match message {
             FromSession::Ask(request) => {
-                let own = &self.records.config.session;
+                let own = &self.config.session;
                 if request.session != *own {
                     return Err(Fault::Session(request.session.clone(), own.clone()));
                 }
-                let required = self.records.of_request("consent_required", &request);
+                let required = self.records.required(&request);
                 let effects = self.pending.ask(*request, now())?;
                 let at_once = |effect: &Effect| matches!(effect, Effect::Settle(settled) if !settled.asked);
                 if !effects.iter().any(at_once) {
-                    self.records.events.borrow_mut().emit(&required);
+                    self.records.emit(&required);
                 }
                 self.apply(effects);
             }
             FromSession::Cancel(id) => {
-                let effects = self.pending.cancel(&self.records.config.session, id, now());
+                let effects = self.pending.cancel(&self.config.session, id, now());
                 self.apply(effects);
             }
             FromSession::Record(record) => {
-                let written = self.records.write(&record);
+                let written = self.records.record(&record);
                 // A supervisor that is gone needs no word.
-                let _ = to.send(ToSession::Recorded(record.number, written)).await;
+                let _ = self.out.send(ToSession::Recorded(record.number, written));
             }
             FromSession::CallStarted { call, pid, program, argv } => {
-                let mut event = self.records.event("call_started", call);
-                event.pid = Some(pid);
-                event.program = Some(record::path(&program));
-                event.argv = Some(record::argv(&argv));
-                self.records.events.borrow_mut().emit(&event);
+                self.records.call_started(call, pid, &program, &argv);
             }
-            FromSession::CallEnded { call, ended } => {
-                let mut event = self.records.event("call_ended", call);
-                match ended {
-                    Ended::Exited(code) => event.exit_code = Some(code),
-                    Ended::Signaled(signal) => event.signal = Some(signal),
-                    Ended::NotExecuted(errno) => event.exec_errno = Some(errno),
-                }
-                self.records.events.borrow_mut().emit(&event);
-            }
+            FromSession::CallEnded { call, ended } => self.records.call_ended(call, ended),
             FromSession::Ready { .. } | FromSession::Failed(_) | FromSession::Stopped(_) => {}
         }
         Ok(())
@@ -310,10 +308,14 @@ impl Desk<'_> {
 }
 
 /// The half that writes records and then tells the supervisor, until no more decisions can fall.
-async fn release(mut settle: mpsc::UnboundedReceiver<Vec<Settled>>, to: &mpsc::Sender<ToSession>, records: &Records) {
+async fn release(
+    mut settle: mpsc::UnboundedReceiver<Vec<Settled>>,
+    to: mpsc::UnboundedSender<ToSession>,
+    records: &Recorder,
+) {
     while let Some(batch) = settle.recv().await {
         let audit = Arc::clone(&records.audit);
-        let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.of_settled(settled)).collect();
+        let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.line(settled)).collect();
         let written = tokio::task::spawn_blocking(move || write_all(audit.as_ref(), &lines)).await.unwrap_or_default();
         for (at, mut settled) in batch.into_iter().enumerate() {
             if settled.outcome.permits() && !written.get(at).copied().unwrap_or(false) {
@@ -324,12 +326,12 @@ async fn release(mut settle: mpsc::UnboundedReceiver<Vec<Settled>>, to: &mpsc::S
                     ..settled
                 };
                 // The approval may have reached the log without being certain to stay; say what became of it, if possible.
-                let _ = records.audit.append(&records.of_settled(&settled));
+                let _ = records.audit.append(&records.line(&settled));
             }
             records.tell(&settled);
             // A supervisor that cancelled has no use for a decision, and one that is gone neither.
             if settled.outcome != Outcome::Cancelled {
-                let _ = to.send(ToSession::Decided(decision(&settled))).await;
+                let _ = to.send(ToSession::Decided(decision(&settled)));
             }
         }
     }
@@ -367,115 +369,4 @@ fn decision(settled: &Settled) -> Decision {
 /// The runtime's clock, which tests can move.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-impl Records {
-    fn event(&self, event: &'static str, call: CallId) -> Event {
-        let session = self.config.session.0.clone();
-        Event { time: record::now(), event, session, call: call.0, ..Event::default() }
-    }
-
-    fn of_request(&self, event: &'static str, request: &Request) -> Event {
-        Event {
-            request: Some(request.id.to_string()),
-            pid: Some(request.who.pid),
-            program: Some(record::path(&request.who.program)),
-            argv: Some(record::argv(&request.who.argv)),
-            access: Some(request.access.as_str()),
-            operation: Some(request.operation.as_str()),
-            object: Some(record::path(&request.object)),
-            other: request.other.as_ref().map(record::path),
-            rule: Some(Rule::of(&request.rule)),
-            ..self.event(event, request.call)
-        }
-    }
-
-    fn of_settled(&self, settled: &Settled) -> AuditRecord {
-        let request = &settled.request;
-        let permits = settled.outcome.permits();
-        AuditRecord {
-            time: record::now(),
-            session: self.config.session.0.clone(),
-            call: request.call.0,
-            request: Some(request.id.to_string()),
-            user: self.config.user.clone(),
-            tool: Tool::of(&request.who),
-            access: request.access.as_str(),
-            operation: request.operation.as_str(),
-            object: record::path(&request.object),
-            other: request.other.as_ref().map(record::path),
-            rule: Rule::of(&request.rule),
-            result: settled.outcome.as_str(),
-            answered_by: settled.by.clone(),
-            duration_ms: milliseconds(settled),
-            scope: permits.then(|| settled.width.as_str()),
-            lifetime: permits.then(|| settled.lifetime.as_str()),
-        }
-    }
-
-    /// Writes what the supervisor decided by itself; `false` if it is not in the log.
-    fn write(&self, told: &Record) -> bool {
-        let line = AuditRecord {
-            time: record::now(),
-            session: self.config.session.0.clone(),
-            call: told.call.0,
-            request: None,
-            user: self.config.user.clone(),
-            tool: Tool::of(&told.who),
-            access: told.access.as_str(),
-            operation: told.operation.as_str(),
-            object: record::path(&told.object),
-            other: told.other.as_ref().map(record::path),
-            rule: Rule::of(&told.rule),
-            result: told.outcome.as_str(),
-            answered_by: told.by.clone(),
-            duration_ms: 0,
-            scope: None,
-            lifetime: None,
-        };
-        let written = self.audit.append(&line);
-        if let Err(error) = &written {
-            error!(%error, "a verdict is not recorded");
-        }
-        let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
-        self.denials.borrow_mut().count(told.access, &told.object, outcome);
-        let event = match outcome {
-            Outcome::Granted => "allowed_by_grant",
-            Outcome::Allowed | Outcome::Approved | Outcome::Cancelled => return written.is_ok(),
-            Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
-        };
-        self.events.borrow_mut().emit(&Event {
-            pid: Some(line.tool.pid),
-            program: Some(line.tool.program),
-            argv: Some(line.tool.argv),
-            access: Some(line.access),
-            operation: Some(line.operation),
-            object: Some(line.object),
-            other: line.other,
-            rule: Some(line.rule),
-            decision: Some(outcome.as_str()),
-            by: Some(line.answered_by),
-            ..self.event(event, told.call)
-        });
-        written.is_ok()
-    }
-
-    /// Tells the watchers of events, and counts denials. What was asked ends in `consent_decided`, whatever the end.
-    fn tell(&self, settled: &Settled) {
-        let request = &settled.request;
-        self.denials.borrow_mut().count(request.access, &request.object, settled.outcome);
-        let permits = settled.outcome.permits();
-        self.events.borrow_mut().emit(&Event {
-            decision: Some(settled.outcome.as_str()),
-            scope: permits.then(|| settled.width.as_str()),
-            lifetime: permits.then(|| settled.lifetime.as_str()),
-            by: Some(settled.by.clone()),
-            waited_ms: Some(milliseconds(settled)),
-            ..self.of_request(if settled.asked { "consent_decided" } else { "denied" }, request)
-        });
-    }
-}
-
-fn milliseconds(settled: &Settled) -> u64 {
-    u64::try_from(settled.waited.as_millis()).unwrap_or(u64::MAX)
 }

@@ -64,3 +64,29 @@ impl Denials {
         told.chain((self.more > 0).then(|| format!("gated: denied: {} more; all final, do not retry", self.more)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denials_are_joined_escaped_and_bounded() {
+        let mut denials = Denials::default();
+        for _ in 0..3 {
+            denials.count(Access::Write, &RawPath::from("/srv/\x1b[2Jx\nfake"), Outcome::Denied);
+        }
+        denials.count(Access::Write, &RawPath::from("/srv/a"), Outcome::Cancelled);
+        denials.count(Access::Write, &RawPath::from("/srv/a"), Outcome::Approved);
+        for number in 0..100 {
+            denials.count(Access::Exec, &RawPath::from(format!("/{number}").as_str()), Outcome::NotPermitted);
+        }
+        let lines: Vec<String> = denials.lines().collect();
+        assert_eq!(
+            lines[0],
+            "gated: denied: write /srv/\\x1b[2Jx\\nfake (3 times): the person who was asked said no; this is final, do not retry"
+        );
+        assert_eq!(lines[1], "gated: denied: exec /0: it is not permitted here; this is final, do not retry");
+        assert_eq!(lines.len(), MOST + 1);
+        assert_eq!(lines[MOST], "gated: denied: 37 more; all final, do not retry");
+    }
+}

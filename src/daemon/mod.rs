@@ -9,3 +9,4 @@ pub mod denials;
 pub mod events;
 pub mod pending;
 pub mod record;
+pub mod recorder;

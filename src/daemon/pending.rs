@@ -133,12 +133,6 @@ impl Entry {
     fn into_waiters(self) -> impl Iterator<Item = Waiter> {
         std::iter::once(self.lead).chain(self.joined)
     }
-
-    fn deadline(&self, session: &Session) -> Instant {
-        let from = session.last_answer.map_or(self.lead.arrived, |answer| answer.max(self.lead.arrived));
-        // A day at the most comes from a profile; a clock that cannot hold it counts as expired.
-        from.checked_add(session.terms.timeout).unwrap_or(from)
-    }
 }
 
 /// The end of one request, without anything that lasts.
@@ -299,20 +293,25 @@ impl Pending {
         effects
     }
 
-    /// Denies what has waited too long.
+    /// Denies what has waited too long. Of equal requests only those are denied that did; the next of them is shown then.
     pub fn expire(&mut self, now: Instant) -> Vec<Effect> {
         let mut effects = Vec::new();
         let mut late = Vec::new();
         for (id, session) in &mut self.sessions {
-            let entries = std::mem::take(&mut session.entries);
-            let (over, waiting) = entries.into_iter().partition(|entry| entry.deadline(session) <= now);
-            session.entries = waiting;
+            for entry in std::mem::take(&mut session.entries) {
+                let (over, rest): (Vec<Waiter>, Vec<Waiter>) =
+                    entry.into_waiters().partition(|waiter| session.deadline(waiter) <= now);
+                late.extend(over);
+                let mut rest = rest.into_iter();
+                if let Some(lead) = rest.next() {
+                    session.entries.push_back(Entry { lead, joined: rest.collect() });
+                }
+            }
             if session.hide_settled() {
                 effects.push(Effect::Withdraw(id.clone()));
             }
-            late.extend::<VecDeque<Entry>>(over);
         }
-        for waiter in late.into_iter().flat_map(Entry::into_waiters) {
+        for waiter in late {
             self.settle(end(waiter, Outcome::Timeout, BY_BROKER, now), &mut effects);
         }
         self.show_next(now, &mut effects);
@@ -321,7 +320,11 @@ impl Pending {
 
     /// When [`Pending::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.sessions.values().flat_map(|session| session.entries.iter().map(|entry| entry.deadline(session))).min()
+        let deadlines = |session: &Session| {
+            let waiters = session.entries.iter().flat_map(Entry::waiters);
+            waiters.map(|waiter| session.deadline(waiter)).min()
+        };
+        self.sessions.values().filter_map(deadlines).min()
     }
 
     /// Requests that wait.
@@ -387,9 +390,16 @@ impl Session {
         self.entries.iter().position(|entry| entry.has(id))
     }
 
+    fn deadline(&self, waiter: &Waiter) -> Instant {
+        let from = self.last_answer.map_or(waiter.arrived, |answer| answer.max(waiter.arrived));
+        // A day at the most comes from a profile; a clock that cannot hold it counts as expired.
+        from.checked_add(self.terms.timeout).unwrap_or(from)
+    }
+
     /// Whether what was shown does not wait any more; it is not shown from here on.
     fn hide_settled(&mut self) -> bool {
-        let over = self.shown.is_some_and(|shown| self.find(shown).is_none());
+        let leads = |id: RequestId| self.entries.iter().any(|entry| entry.lead.request.id == id);
+        let over = self.shown.is_some_and(|shown| !leads(shown));
         if over {
             self.shown = None;
         }
@@ -433,7 +443,7 @@ impl Session {
             longest: request.remember,
             attempts: entry.joined.len() + 1,
             waiting: self.entries.len() - 1,
-            deadline: entry.deadline(self),
+            deadline: self.deadline(&entry.lead),
             request,
         };
         self.shown = Some(prompt.request.id);

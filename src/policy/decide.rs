@@ -78,7 +78,7 @@ impl Policy {
     }
 
     /// [`Policy::below`] for a symbolic link that is made at `path`, or moved there: it puts another tree in a place where
-    /// names may be guarded at any depth, as in `/x/.git/modules/**/hooks`.
+    /// names may be guarded at any depth, as in `**/.git/modules/**/hooks`.
     pub fn below_link(&self, access: Access, path: &RawPath, call: CallId, grants: &Grants) -> Option<Verdict> {
         self.reaching(access, path, call, grants, Reach::Inside)
     }

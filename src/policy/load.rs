@@ -83,11 +83,15 @@ pub fn load(selector: ProfileSelector, context: &Context, read: &Read<'_>) -> Re
     merge::merge(&layers.done, context)
 }
 
-/// The text of the profile with this name.
-fn lookup(name: &str, context: &Context, read: &Read<'_>) -> Result<Text, PolicyError> {
+pub(super) fn is_profile_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if !begins || name.len() > 64 || !name.bytes().all(plain) {
+    begins && name.len() <= 64 && name.bytes().all(plain)
+}
+
+/// The text of the profile with this name.
+fn lookup(name: &str, context: &Context, read: &Read<'_>) -> Result<Text, PolicyError> {
+    if !is_profile_name(name) {
         return Err(PolicyError::BadName(name.escape_default().to_string()));
     }
     let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();

@@ -16,7 +16,7 @@ use crate::common::scope::{NameGlob, Pattern, Reach};
 use crate::common::wire::Network;
 
 use super::file::{self, File, RuleTable, Text};
-use super::load::{Context, PolicyError};
+use super::load::{self, Context, PolicyError};
 use super::model::{Defaults, GrantLimits, Profile, Prompt, Rule};
 
 /// Trees of gated's own that no profile opens for writing, and one below the home directory.
@@ -144,11 +144,8 @@ impl Names<'_> {
             let variable = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
             let path = match variable {
                 Some("user") => {
-                    full.push_str(
-                        Pattern::literal(&RawPath::from(self.context.user.as_str()))
-                            .to_string()
-                            .trim_start_matches('/'),
-                    );
+                    let user = Pattern::literal(&RawPath::from(self.context.user.as_str())).to_string();
+                    full.push_str(user.trim_start_matches('/'));
                     continue;
                 }
                 Some(variable) => Some(self.vars.get(variable).ok_or_else(|| {
@@ -181,6 +178,9 @@ impl Names<'_> {
 
 fn lay_header(profile: &mut Profile, names: &Names<'_>, text: &Text, file: &File) -> Result<(), PolicyError> {
     let header = &file.profile;
+    if !load::is_profile_name(header.name.get_ref()) {
+        return Err(text.error_at(&header.name, PolicyError::BadName(header.name.get_ref().clone()).to_string()));
+    }
     profile.name.clone_from(header.name.get_ref());
     profile.description = header.description.as_ref().map_or(Ok(String::new()), |value| sentence(text, value))?;
     profile.file.clone_from(&text.name);

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`model`] | a profile with everything substituted and merged: what crosses to a supervisor |
 //! | `file` | the notation of one file, with the place of every value |
-//! | [`load`] | where profiles are looked up, and what they extend |
+//! | [`mod@load`] | where profiles are looked up, and what they extend |
 //! | `merge` | files laid over each other, `~` and variables substituted, what is refused |
 //! | [`decide`] | the verdict on one access to one path, independent of the order of rules |
 //! | [`grants`] | the answers that outlive their request |

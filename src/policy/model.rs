@@ -129,7 +129,7 @@ pub struct Prompt {
 
 impl Default for Prompt {
     fn default() -> Prompt {
-        Prompt { timeout: Duration::from_secs(60), max_per_minute: 30, no_consent_agent: NoConsentAgent::Deny }
+        Prompt { timeout: Duration::from_secs(60), max_per_minute: 60, no_consent_agent: NoConsentAgent::Deny }
     }
 }
 

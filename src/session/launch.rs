@@ -88,6 +88,12 @@ pub struct Session {
 
 /// The process `gated-session`: from the socket on descriptor 0, through the session, to the exit status.
 pub fn main() -> ExitCode {
+    // A thread that is gone would leave its attempts unanswered; a session without its supervisor is killed.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
     let Some(broker) = BrokerLink::inherited(0) else {
         eprintln!("gated-session: {}", LaunchError::NotStartedByUs);
         return ExitCode::from(125);

@@ -15,6 +15,7 @@ use super::perform::Performer;
 use super::stuck::{Slot, Watch};
 use super::sys;
 use super::target::{Target, Unreadable};
+use crate::common::errno::Errno;
 
 /// Threads of one listener; more attempts than these wait unreceived.
 const THREADS_AT_MOST: usize = 192;
@@ -22,6 +23,9 @@ const THREADS_AT_MOST: usize = 192;
 const THREADS_KEPT: usize = 2;
 /// The deepest stack here is a walk with a few paths of 4 KiB.
 const STACK_BYTES: usize = 256 * 1024;
+
+/// For a thread that seems to be gone. If it is, nobody hears it; if it only could not be looked at, it must not hang.
+const NOBODY: Answer = Answer::Errno(Errno::ACCES);
 
 /// What the threads of one listener share.
 pub struct Pool {
@@ -88,7 +92,7 @@ impl Pool {
         }
     }
 
-    fn prepare(&self) -> Result<(), crate::common::errno::Errno> {
+    fn prepare(&self) -> Result<(), Errno> {
         sys::own_umask()?;
         rustix::process::fchdir(&self.descriptors)?;
         Ok(())
@@ -126,7 +130,7 @@ impl Pool {
         let attempt = match decode(&target) {
             Ok(attempt) => attempt,
             Err(Unreadable::Native(errno)) => return self.listener.answer(notification, Answer::Errno(errno)),
-            Err(Unreadable::Gone) => return,
+            Err(Unreadable::Gone) => return self.listener.answer(notification, NOBODY),
         };
         // What was copied is the thread's own only if it still stands there.
         if !self.listener.is_waiting(notification) {
@@ -134,10 +138,8 @@ impl Pool {
         }
         let busy = slot.begin(*notification);
         let answer = self.performer.perform(&target, &attempt);
-        let answer = busy.end(answer);
-        if let Some(answer) = answer {
-            self.listener.answer(notification, answer);
-        }
+        let answer = busy.end(answer).unwrap_or(NOBODY);
+        self.listener.answer(notification, answer);
     }
 
     /// For [`Watch`]: the target of an attempt that takes long.

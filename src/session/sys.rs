@@ -189,6 +189,14 @@ pub fn ioctl_set(file: BorrowedFd<'_>, command: u32, argument: &[u8]) -> Result<
     call(libc::SYS_ioctl, [fd(file), number(command), Arg::Bytes(argument), NONE, NONE, NONE])
 }
 
+/// The soft limit of open files of another thread, prlimit(2).
+pub fn open_files_limit(thread: i32) -> Result<u64, Errno> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit to the live structure that the pointer names, and reads none.
+    let result = unsafe { libc::prlimit(thread, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) };
+    if result == 0 { Ok(limit.rlim_cur) } else { Err(Errno::of(&std::io::Error::last_os_error())) }
+}
+
 /// Sends a signal to one thread of this process, tgkill(2).
 pub fn interrupt_thread(thread: i32, signal: i32) {
     let process = i64::from(std::process::id());

@@ -119,6 +119,9 @@ impl<'a> Target<'a> {
     /// A duplicate of the tool's own descriptor: the same open file description, pidfd_getfd(2).
     pub fn duplicate(&self, descriptor: i32) -> Result<OwnedFd, Unreadable> {
         use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+        if descriptor < 0 {
+            return Err(Errno::BADF.into());
+        }
         // PIDFD_THREAD (Linux 6.9): the file table is the thread's.
         let flags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
         let thread = Pid::from_raw(self.notification.thread).ok_or(Unreadable::Gone)?;
@@ -128,6 +131,17 @@ impl<'a> Target<'a> {
             rustix::io::Errno::PERM => Errno::ACCES,
             other => other.into(),
         })?)
+    }
+
+    /// Whether the process may open one more file, getrlimit(2) `RLIMIT_NOFILE`. The kernel takes a number before it looks at
+    /// the path, so an open that will get none must not create or cut a file.
+    pub fn has_room_for_a_file(&self) -> Result<bool, Unreadable> {
+        let thread = rustix::process::Pid::from_raw(self.notification.thread).ok_or(Unreadable::Gone)?;
+        // Linux 6.2: the size of the directory is the number of open files.
+        let open = rustix::fs::statat(self.directory()?, c"fd", rustix::fs::AtFlags::empty());
+        let open = open.map_err(|_| Unreadable::Gone)?.st_size;
+        let limit = super::sys::open_files_limit(thread.as_raw_nonzero().get())?;
+        Ok(u64::try_from(open).is_ok_and(|open| open < limit))
     }
 
     /// A path argument: copied once, NUL-terminated, with the errors that getname() gives.

@@ -1,6 +1,7 @@
 //! Attack 3: arguments in memory that cannot be read, ends early, or goes away. The kernel's own answers, and no stall.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::engine::{self, attack};
 use crate::raw::{self, AT_FDCWD, Raw, sys};
@@ -107,16 +108,21 @@ fn unmapped_inside(_: &[String]) {
         scope.spawn(|| {
             let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
             while !stop.load(Ordering::Relaxed) {
-                // SAFETY: only the page that `map` made comes and goes; the name is written while it is there.
+                // SAFETY: only the page that `map` made comes and goes; the name is written at once while it is there.
                 unsafe {
                     libc::mmap(address as *mut _, PAGE, libc::PROT_READ | libc::PROT_WRITE, fixed, -1, 0);
-                    std::ptr::copy_nonoverlapping(c"blink".as_ptr().cast(), address as *mut u8, 6);
+                    (address as *mut u64).write_volatile(u64::from_ne_bytes(*b"blink\0\0\0"));
                     (0..500).for_each(|_| std::hint::spin_loop());
                     libc::munmap(address as *mut _, PAGE);
                 }
             }
         });
-        for _ in 0..20_000 {
+        let start = Instant::now();
+        // A loaded machine may not run the other thread for a while: go on until both were seen.
+        while made == 0 || fault == 0 || start.elapsed() < Duration::from_millis(500) {
+            if start.elapsed() > Duration::from_secs(20) {
+                break;
+            }
             match sys(libc::SYS_mkdir, [address as u64, 0o755]) {
                 Ok(_) => {
                     made += 1;

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::engine::{self, attack};
 use crate::raw::{self, AT_FDCWD, Raw, sys, text};
@@ -47,6 +48,16 @@ fn flip(call: &str, times: u32) {
     }
 }
 
+/// Runs `attempt` so many times and for so long: on a loaded machine the other side needs the time to be run at all.
+fn keep_trying(times: u32, mut attempt: impl FnMut()) {
+    let start = Instant::now();
+    let mut done = 0;
+    while done < times || start.elapsed() < Duration::from_millis(500) {
+        attempt();
+        done += 1;
+    }
+}
+
 /// A path of which the first byte flips between `a` and `b`, and a thread that flips it.
 fn flipping(path: &[u8], work: impl FnOnce(u64)) {
     let path: Vec<AtomicU8> = path.iter().map(|byte| AtomicU8::new(*byte)).collect();
@@ -71,7 +82,7 @@ fn flip_inside(args: &[String]) {
     let (mut succeeded, mut refused) = (0, 0);
     let path: &[u8] = if call == "mkdir" { b"a/made\0" } else { b"a/victim\0" };
     flipping(path, |path| {
-        for _ in 0..times {
+        keep_trying(times, || {
             let _ = raw::overwrite("a/victim", libc::O_CREAT);
             let result = match call.as_str() {
                 "open" => open_and_write(path),
@@ -89,7 +100,7 @@ fn flip_inside(args: &[String]) {
             if call == "mkdir" {
                 let _ = raw::rmdir("a/made");
             }
-        }
+        });
     });
     raw::say("succeeded", succeeded);
     raw::say("refused", refused);
@@ -125,11 +136,11 @@ fn flip_how_inside(_: &[String]) {
                 how[0].store(0, Ordering::Relaxed);
             }
         });
-        for _ in 0..20_000 {
+        keep_trying(20_000, || {
             if let Ok(fd) = sys(libc::SYS_openat2, [AT_FDCWD, path.at(), address, 24]) {
                 raw::close(fd);
             }
-        }
+        });
         stop.store(true, Ordering::Relaxed);
     });
 }
@@ -167,7 +178,7 @@ fn exchange_inside(args: &[String]) {
         0
     });
     let (mut succeeded, mut refused) = (0, 0);
-    for _ in 0..6_000 {
+    keep_trying(6_000, || {
         for result in [raw::overwrite("first/mid/last", 0), raw::mkdir("first/mid/new")] {
             match result {
                 Ok(_) => succeeded += 1,
@@ -175,7 +186,7 @@ fn exchange_inside(args: &[String]) {
             }
         }
         let _ = raw::rmdir("first/mid/new");
-    }
+    });
     // SAFETY: our own child.
     unsafe { libc::kill(swapper, libc::SIGKILL) };
     raw::wait_for(swapper);

@@ -5,12 +5,15 @@ use std::os::unix::process::CommandExt;
 
 use crate::engine;
 use crate::raw::{self, AT_FDCWD, sys, text};
-use crate::support::{Sandbox, Side};
+use crate::support::{Sandbox, Side, terminal, until};
 use crate::{Inside, Test};
 
-pub const TESTS: &[Test] = &[("hostile_names_are_shown_escaped_and_short", hostile_names)];
+pub const TESTS: &[Test] = &[
+    ("hostile_names_are_shown_escaped_and_short", hostile_names),
+    ("a_hostile_name_draws_nothing_on_the_terminal_of_the_prompt", hostile_prompt),
+];
 
-pub const INSIDE: &[Inside] = &[("hostile-names", hostile_names_inside)];
+pub const INSIDE: &[Inside] = &[("hostile-names", hostile_names_inside), ("hostile-ask", hostile_ask_inside)];
 
 const HOSTILE: &[&[u8]] = &[
     b"clear\x1b[2J\x1b[1;1Hscreen",
@@ -71,6 +74,48 @@ fn hostile_names() {
     for line in outcome.err().lines() {
         outcome.assert(line.chars().count() <= 1000, "the lines at the end are short");
     }
+}
+
+/// Asks for one object with every hostile name in its path.
+fn hostile_ask_inside(_: &[String]) {
+    // One component: a slash of a name becomes something else.
+    let hostile = HOSTILE.concat().into_iter().map(|byte| if byte == b'/' { b'_' } else { byte });
+    let path: Vec<u8> = raw::outside("").into_bytes().into_iter().chain(hostile).collect();
+    raw::say_result("result", sys(libc::SYS_mkdirat, [AT_FDCWD, text(path).at(), 0o755]));
+}
+
+/// A person sits at the terminal and says no.
+fn hostile_prompt() {
+    if !engine::gated_too() {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    sandbox.consent("tty");
+    let (master, slave) = terminal::pty();
+    let line = sandbox.gated_argv(&sandbox.inside::<&str>("hostile-ask", &[]));
+    let running = sandbox.start_line(Side::Gated, &line, Some(slave));
+    let mut screen = Vec::new();
+    until("the question is asked", || {
+        terminal::read_screen(&master, &mut screen);
+        running.events_so_far().iter().any(|event| event["event"] == "consent_required").then_some(())
+    });
+    // What is typed before the prompt is drawn does not count: type until it does.
+    until("the no is taken", || {
+        terminal::read_screen(&master, &mut screen);
+        terminal::type_keys(&master, "d\n");
+        running.events_so_far().iter().any(|event| event["event"] == "consent_decided").then_some(())
+    });
+    until("the end", || {
+        terminal::read_screen(&master, &mut screen);
+        running.so_far().contains("ran hostile-ask").then_some(())
+    });
+    let outcome = running.finish();
+    let drawn = String::from_utf8_lossy(&screen);
+    outcome.assert(drawn.contains("outside"), &format!("the object was shown: {drawn:?}"));
+    for raw in ["\x1b[2J\x1b[1;1Hscreen", "\r overwritten", "\x07", "\u{9b}31m", "\u{202e}", "\u{2066}", "\u{200b}"] {
+        outcome.assert(!drawn.contains(raw), &format!("{raw:?} was drawn raw: {drawn:?}"));
+    }
+    outcome.assert(outcome.values("result").iter().all(|result| !result.starts_with("ok")), "no was no");
 }
 
 /// What turns or hides text, Unicode Cf of the bidirectional and invisible kind.

@@ -1,33 +1,22 @@
 //! Attack 20: typing into the caller's terminal.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use crate::engine;
 use crate::raw::{self, sys};
-use crate::support::Side;
+use crate::support::{self, Side};
 use crate::{Inside, Test};
 
 pub const TESTS: &[Test] = &[("nothing_is_typed_into_the_terminal_of_the_caller", typed)];
 
 pub const INSIDE: &[Inside] = &[("type", type_inside)];
 
-/// The two ends of a new pty.
-fn pty() -> (File, File) {
-    let (mut master, mut slave) = (0, 0);
-    // SAFETY: openpty(3) fills two integers; the rest may be null. Both descriptors are ours alone.
-    unsafe {
-        let null = std::ptr::null_mut();
-        assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), null.cast()), 0);
-        (File::from_raw_fd(master), File::from_raw_fd(slave))
-    }
-}
-
 fn typed() {
     for side in engine::sides() {
         let sandbox = engine::with_victims();
-        let (master, slave) = pty();
+        let (master, slave) = support::pty();
         raw_mode(&slave);
         let own = slave.try_clone().expect("dup");
         // The bare user types into a terminal of their own.

@@ -249,6 +249,10 @@ pub fn open_how(random: &mut Random, nonblock: bool) -> (Arg, Arg) {
             resolve |= bit;
         }
     }
+    // What is in the kernel's cache is not the program's to know, so RESOLVE_CACHED stands only where it is always EAGAIN.
+    if flags & (libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64 == 0 {
+        resolve &= !libc::RESOLVE_CACHED;
+    }
     let mut how = vec![Arg::Number(flags), Arg::Number(mode), Arg::Number(resolve)];
     let size = match random.below(20) {
         0 => random.pick(&[0, 8, 16, 23, 4097, 1 << 40]),

@@ -10,6 +10,8 @@ use gated::common::wire::Network;
 use gated::policy::model::NoConsentAgent;
 use gated::policy::{Context, PolicyError, ProfileSelector, load};
 
+use proptest::prelude::*;
+
 use super::sample::{Files, context, load_text, path, profile, with_header};
 
 #[test]
@@ -224,4 +226,24 @@ fn a_workspace_is_never_a_home_or_everything() {
     assert!(at("/home/user/x").is_ok() && at("/home/username").is_ok() && at("/srv").is_ok());
     let written = with_header("[vars]\nworkspace = \"~\"\n");
     assert!(load_text(&written, &context()).is_err());
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_file_is_a_profile_or_an_error_with_its_place(
+        at: prop::sample::Index, length in 0_usize..8, noise in "[ -~\\n\"\\[\\]{}é]{0,6}",
+    ) {
+        let mut text = include_str!("../../policies/coder.toml").to_owned();
+        let start = (0..=at.index(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap();
+        let end = (start + length..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+        text.replace_range(start..end, &noise);
+        match load_text(&text, &context()) {
+            Ok(_) => {}
+            Err(PolicyError::Invalid { line, column, message, .. }) => {
+                prop_assert!(line >= 1 && column >= 1 && line as usize <= text.lines().count() + 1);
+                prop_assert!(!message.is_empty() && !message.contains('\n'));
+            }
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
 }

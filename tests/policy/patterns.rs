@@ -135,6 +135,9 @@ fn what_lies_below_a_directory_is_told_from_what_covers_it() {
     assert_eq!(reach("/ws/**/.env", "/"), Reach::Named);
     assert_eq!(reach("**/.git/hooks/**", "/a/.git"), Reach::Named);
     assert_eq!(reach("**/.git/hooks/**", "/a"), Reach::Floating);
+    assert_eq!(reach("**/.git/modules/**/config", "/a/.git"), Reach::Named);
+    assert_eq!(reach("**/.git/modules/**/config", "/a/.git/modules/b"), Reach::Inside);
+    assert_eq!(reach("**/.git/modules/**/config", "/a/.git/refs"), Reach::Floating);
 }
 
 /// Tries every way to share out the components, and the bytes of a component.

@@ -1,10 +1,11 @@
 //! What the built-in profiles promise.
 
 use gated::common::access::{Access, Level};
+use gated::common::path::RawPath;
 use gated::policy::load::BUILT_IN;
-use gated::policy::{Grants, Policy};
+use gated::policy::{Context, Grants, Policy, ProfileSelector, load};
 
-use super::sample::{CALL, Files, path};
+use super::sample::{CALL, Files, context, path};
 
 fn policy(name: &str) -> Policy {
     Policy::new(&Files::default().load(name).unwrap())
@@ -89,6 +90,40 @@ fn in_coder_the_git_directory_cannot_be_moved_or_replaced_without_a_question() {
     assert_eq!(link("/home/user/project/.git/modules/a"), Some(Level::Ask));
     assert_eq!(link("/home/user/project/node_modules/a"), None);
     assert!(coder.has_floating(Access::Write));
+}
+
+#[test]
+fn every_built_in_profile_loads_wherever_it_is_started() {
+    let odd = [
+        "/srv",
+        "/opt/x",
+        "/etc/x",
+        "/tmp/x",
+        "/usr/src/x",
+        "/home/user/.config/git",
+        "/home/user/.ssh/x",
+        "/home/user/.vscode",
+    ];
+    let mut places: Vec<RawPath> = odd.into_iter().map(path).collect();
+    places.push(RawPath::new(b"/srv/[*]\xff{b}/\n".to_vec()));
+    for cwd in places {
+        for (name, _) in BUILT_IN {
+            let context = Context { cwd: cwd.clone(), ..context() };
+            let selector = ProfileSelector::Name(name.to_owned());
+            let profile = load(selector, &context, &|file| Files::default().read(file));
+            assert!(profile.is_ok(), "{name} in {cwd:?}: {profile:?}");
+        }
+    }
+}
+
+#[test]
+fn a_checkout_below_a_system_directory_is_a_workspace_all_the_same() {
+    let context = Context { cwd: path("/opt/src/x"), ..context() };
+    let coder = load(ProfileSelector::Name("coder".to_owned()), &context, &|file| Files::default().read(file)).unwrap();
+    let coder = Policy::new(&coder);
+    assert_eq!(verdict(&coder, "/opt/src/x/a"), (Level::Allow, "workspace".into()));
+    assert_eq!(verdict(&coder, "/opt/src/x/.git/config"), (Level::Ask, "git-runs-this".into()));
+    assert_eq!(verdict(&coder, "/opt/src/y"), (Level::Ask, "system".into()));
 }
 
 #[test]

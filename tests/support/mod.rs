@@ -7,9 +7,11 @@ pub mod outcome;
 pub mod profiles;
 pub mod sandbox;
 pub mod snapshot;
+pub mod terminal;
 pub mod user;
 pub mod wait;
 
 pub use outcome::Outcome;
 pub use sandbox::{Running, Sandbox, Side};
+pub use terminal::pty;
 pub use wait::{PidFd, until};

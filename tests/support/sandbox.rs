@@ -150,6 +150,11 @@ impl Sandbox {
         self.consent.push(file);
     }
 
+    /// The argument of `--consent`.
+    pub fn consent(&mut self, consent: &str) {
+        self.consent = consent.into();
+    }
+
     pub fn audit_to(&mut self, file: &Path) {
         self.audit = file.to_owned();
     }

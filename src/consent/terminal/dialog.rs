@@ -33,8 +33,6 @@ pub fn typed(burst: &[u8]) -> Typed {
 /// What a burst leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing to be seen.
-    Nothing,
     /// The line of input has changed.
     Line,
     /// More than that has changed.
@@ -117,7 +115,7 @@ impl Dialog {
             Some('s') => self.say("not offered: the rule does not let an answer hold for the session"),
             Some('w') => self.say("not offered: this cannot be widened"),
             Some(_) => self.say("not one of the keys above"),
-            None => Step::Nothing,
+            None => self.say("a key first"),
         }
     }
 
@@ -140,12 +138,12 @@ mod tests {
     #[test]
     fn a_key_alone_or_enter_alone_answers_nothing() {
         let mut dialog = dialog(&ALL, true);
-        assert_eq!(dialog.input(typed(b"\r")), Step::Nothing);
+        assert_eq!(dialog.input(typed(b"\r")), Step::Line);
         for key in [b"d", b"o", b"s"] {
             assert_eq!(dialog.input(typed(key)), Step::Line);
         }
         assert_eq!(dialog.input(typed(b"\x7f")), Step::Line);
-        assert_eq!(dialog.input(typed(b"\n")), Step::Nothing);
+        assert_eq!(dialog.input(typed(b"\n")), Step::Line);
     }
 
     #[test]
@@ -198,7 +196,7 @@ mod tests {
             dialog.input(typed(b"o"));
             assert_eq!(typed(burst), Typed::Noise, "{burst:?}");
             assert_eq!(dialog.input(typed(burst)), Step::Line);
-            assert_eq!(dialog.input(typed(b"\r")), Step::Nothing, "the key before {burst:?} was kept");
+            assert_eq!(dialog.input(typed(b"\r")), Step::Line, "the key before {burst:?} was kept");
         }
     }
 }

@@ -48,10 +48,10 @@ pub fn page(prompt: &Prompt, dialog: &Dialog, columns: usize, rows: usize) -> Op
     })
 }
 
-/// The line of input, with the whole seconds that are left.
-pub fn input(dialog: &Dialog, seconds: u64) -> String {
+/// The line of input, with the whole seconds that are left, in one column less than there are: the cursor needs one.
+pub fn input(dialog: &Dialog, seconds: u64, columns: usize) -> String {
     match (dialog.hint, dialog.key) {
-        (Some(hint), _) => format!("({hint}) > "),
+        (Some(hint), _) => format!("({}) > ", text::escaped_within(hint.as_bytes(), columns.saturating_sub(6))),
         (None, key) => format!("[{seconds} s] > {}", key.map(String::from).unwrap_or_default()),
     }
 }
@@ -89,15 +89,15 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize) 
     page.queue(prompt);
     page.air();
     let scope = prompt.offers.iter().find(|offer| offer.width == dialog.width());
-    page.long(Worth::Needed, "a yes is", object_lines.min(2), |limit| {
+    page.long(Worth::Needed, "yes covers", object_lines.min(2), |limit| {
         let reach = words::reach(request, dialog.width());
         let pattern = scope.map(|offer| offer.scope.as_bytes()).unwrap_or_default();
         let left = limit.saturating_sub(reach.len() + 2);
         // The exact object stands above.
         if dialog.width() == Default::default() || left < 16 {
-            text::escaped_within(format!("for {reach}").as_bytes(), limit)
+            text::escaped_within(reach.as_bytes(), limit)
         } else {
-            format!("for {reach}: {}", text::escaped_within(pattern, left.saturating_sub(4)))
+            format!("{reach}: {}", text::escaped_within(pattern, left))
         }
     });
     page.keys(prompt, dialog);
@@ -174,16 +174,14 @@ impl Page {
         let mut line = String::new();
         for key in keys.into_iter().flatten() {
             if !line.is_empty() && line.len() + 3 + key.len() > self.columns {
-                self.push(Worth::Needed, std::mem::take(&mut line));
+                self.flow(Worth::Needed, &std::mem::take(&mut line));
             }
             if !line.is_empty() {
                 line.push_str("   ");
             }
             line.push_str(key);
         }
-        for piece in text::wrapped(&line, self.columns) {
-            self.push(Worth::Needed, piece);
-        }
+        self.flow(Worth::Needed, &line);
         self.flow(Worth::Needed, "Type a key, then Enter.");
     }
 

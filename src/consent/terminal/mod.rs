@@ -103,7 +103,7 @@ impl<S: Screen> Terminal<S> {
         let shown = tty.show(style).map_err(gone)?;
         shown.page(&lines).await.map_err(gone)?;
         shown.quiet(self.timing.guard).await.map_err(gone)?;
-        shown.line(&input_line(prompt, &dialog)).await.map_err(gone)?;
+        shown.line(&input_line(prompt, &dialog, size)).await.map_err(gone)?;
 
         let mut second = tokio::time::interval_at(Instant::now() + Duration::from_secs(1), Duration::from_secs(1));
         second.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,7 +120,7 @@ impl<S: Screen> Terminal<S> {
                                 lines = page(prompt, &dialog, size)?;
                                 shown.page(&lines).await.map_err(gone)?;
                             }
-                            shown.line(&input_line(prompt, &dialog)).await.map_err(gone)?;
+                            shown.line(&input_line(prompt, &dialog, size)).await.map_err(gone)?;
                         }
                     }
                 }
@@ -131,14 +131,13 @@ impl<S: Screen> Terminal<S> {
             }
             match dialog.input(typed) {
                 Step::Done(answer) => return Ok(answer),
-                Step::Nothing => continue,
                 Step::All => {
                     lines = page(prompt, &dialog, size)?;
                     shown.page(&lines).await.map_err(gone)?;
                 }
                 Step::Line => {}
             }
-            shown.line(&input_line(prompt, &dialog)).await.map_err(gone)?;
+            shown.line(&input_line(prompt, &dialog, size)).await.map_err(gone)?;
         }
     }
 }
@@ -170,9 +169,9 @@ fn page(prompt: &Prompt, dialog: &Dialog, size: WindowSize) -> Result<Vec<String
         .ok_or_else(|| ConsentError::Unavailable("the terminal is too small to show what is asked".to_owned()))
 }
 
-fn input_line(prompt: &Prompt, dialog: &Dialog) -> String {
+fn input_line(prompt: &Prompt, dialog: &Dialog, size: WindowSize) -> String {
     let left = prompt.deadline.saturating_duration_since(Instant::now().into_std());
-    draw::input(dialog, left.as_secs())
+    draw::input(dialog, left.as_secs(), size.columns.into())
 }
 
 fn unavailable(error: io::Error) -> ConsentError {

@@ -77,6 +77,7 @@ impl Run<'_> {
             return Ok(Answer::Native(native));
         }
         let permit = self.permit_open(place, path, how, approvals)?;
+        self.check_room(how)?;
         if has(how, libc::O_CREAT) {
             self.take_umask()?;
         }
@@ -115,6 +116,7 @@ impl Run<'_> {
         let wanted = Wanted::new(Operation::Create, object.path.clone()).directory(true);
         let permit =
             self.judge().permit(self.target, &[wanted], approvals, || foresee::in_directory(&object.handle))?;
+        self.check_room(how)?;
         self.take_umask()?;
         self.still_wanted()?;
         // "." in the pinned directory; its own flags must not see the trailing component as a link.
@@ -144,6 +146,7 @@ impl Run<'_> {
         let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
         let wanted = Wanted::new(operation, path);
         let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
+        self.check_room(how)?;
         self.still_wanted()?;
         // The pinned handle is a descriptor of ours; opening it by its number reaches that inode and no other.
         let creating = u64::from((libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) as u32);
@@ -215,6 +218,15 @@ impl Run<'_> {
             return self.open_place(&place, how, approvals);
         }
         Err(Errno::LOOP.into())
+    }
+
+    /// An open with an effect of its own needs a number for its file first.
+    fn check_room(&self, how: OpenHow) -> Result<(), Halt> {
+        let has_effect = has(how, libc::O_CREAT) || has(how, libc::O_TRUNC) || has(how, libc::O_TMPFILE);
+        if has_effect && !self.target.has_room_for_a_file()? {
+            return Err(Errno::MFILE.into());
+        }
+        Ok(())
     }
 
     fn hand_over(&self, file: OwnedFd, how: OpenHow, _permit: &Permit) -> Result<Answer, Halt> {

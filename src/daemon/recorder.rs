@@ -1,0 +1,178 @@
+//! Writes down what happens in one session: audit log, events, and what the client says at the end. Runs in the broker; the
+//! words are a tool's and are escaped in [`super::record`].
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tracing::error;
+
+use super::audit::{Audit, AuditRecord};
+use super::denials::Denials;
+use super::events::{Event, Events};
+use super::pending::Settled;
+use super::record::{self, Rule, Tool};
+use crate::common::decision::Outcome;
+use crate::common::id::{CallId, SessionId};
+use crate::common::path::RawPath;
+use crate::common::request::Request;
+use crate::common::text::Untrusted;
+use crate::common::wire::{Ended, Record};
+
+/// The records of one session.
+pub struct Recorder {
+    session: SessionId,
+    user: String,
+    pub audit: Arc<dyn Audit>,
+    events: RefCell<Events>,
+    denials: RefCell<Denials>,
+}
+
+impl Recorder {
+    pub fn new(session: SessionId, user: String, audit: Arc<dyn Audit>, events: Events) -> Recorder {
+        Recorder { session, user, audit, events: RefCell::new(events), denials: RefCell::default() }
+    }
+
+    /// The end of the records: waits for the events as [`Events::close`] does.
+    pub fn close(self) -> Denials {
+        self.events.into_inner().close();
+        self.denials.into_inner()
+    }
+
+    pub fn emit(&self, event: &Event) {
+        self.events.borrow_mut().emit(event);
+    }
+
+    pub fn call_started(&self, call: CallId, pid: i32, program: &RawPath, argv: &[Untrusted]) {
+        self.emit(&Event {
+            pid: Some(pid),
+            program: Some(record::path(program)),
+            argv: Some(record::argv(argv)),
+            ..self.event("call_started", call)
+        });
+    }
+
+    pub fn call_ended(&self, call: CallId, ended: Ended) {
+        let mut event = self.event("call_ended", call);
+        match ended {
+            Ended::Exited(code) => event.exit_code = Some(code),
+            Ended::Signaled(signal) => event.signal = Some(signal),
+            Ended::NotExecuted(errno) => event.exec_errno = Some(errno),
+        }
+        self.emit(&event);
+    }
+
+    /// The event of a request that waits for an answer.
+    pub fn required(&self, request: &Request) -> Event {
+        self.of_request("consent_required", request)
+    }
+
+    fn event(&self, event: &'static str, call: CallId) -> Event {
+        let session = self.session.0.clone();
+        Event { time: record::now(), event, session, call: call.0, ..Event::default() }
+    }
+
+    fn of_request(&self, event: &'static str, request: &Request) -> Event {
+        Event {
+            request: Some(request.id.to_string()),
+            pid: Some(request.who.pid),
+            program: Some(record::path(&request.who.program)),
+            argv: Some(record::argv(&request.who.argv)),
+            access: Some(request.access.as_str()),
+            operation: Some(request.operation.as_str()),
+            object: Some(record::path(&request.object)),
+            other: request.other.as_ref().map(record::path),
+            rule: Some(Rule::of(&request.rule)),
+            ..self.event(event, request.call)
+        }
+    }
+
+    /// The record of a decision, as of now.
+    pub fn line(&self, settled: &Settled) -> AuditRecord {
+        let request = &settled.request;
+        let permits = settled.outcome.permits();
+        AuditRecord {
+            time: record::now(),
+            session: self.session.0.clone(),
+            call: request.call.0,
+            request: Some(request.id.to_string()),
+            user: self.user.clone(),
+            tool: Tool::of(&request.who),
+            access: request.access.as_str(),
+            operation: request.operation.as_str(),
+            object: record::path(&request.object),
+            other: request.other.as_ref().map(record::path),
+            rule: Rule::of(&request.rule),
+            result: settled.outcome.as_str(),
+            answered_by: settled.by.clone(),
+            duration_ms: milliseconds(settled),
+            scope: permits.then(|| settled.width.as_str()),
+            lifetime: permits.then(|| settled.lifetime.as_str()),
+        }
+    }
+
+    /// Writes what the supervisor decided by itself; `false` if it is not in the log.
+    pub fn record(&self, told: &Record) -> bool {
+        let line = AuditRecord {
+            time: record::now(),
+            session: self.session.0.clone(),
+            call: told.call.0,
+            request: None,
+            user: self.user.clone(),
+            tool: Tool::of(&told.who),
+            access: told.access.as_str(),
+            operation: told.operation.as_str(),
+            object: record::path(&told.object),
+            other: told.other.as_ref().map(record::path),
+            rule: Rule::of(&told.rule),
+            result: told.outcome.as_str(),
+            answered_by: told.by.clone(),
+            duration_ms: 0,
+            scope: None,
+            lifetime: None,
+        };
+        let written = self.audit.append(&line);
+        if let Err(error) = &written {
+            error!(%error, "a verdict is not recorded");
+        }
+        let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
+        self.denials.borrow_mut().count(told.access, &told.object, outcome);
+        let event = match outcome {
+            Outcome::Granted => "allowed_by_grant",
+            Outcome::Allowed | Outcome::Approved | Outcome::Cancelled => return written.is_ok(),
+            Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
+        };
+        self.emit(&Event {
+            pid: Some(line.tool.pid),
+            program: Some(line.tool.program),
+            argv: Some(line.tool.argv),
+            access: Some(line.access),
+            operation: Some(line.operation),
+            object: Some(line.object),
+            other: line.other,
+            rule: Some(line.rule),
+            decision: Some(outcome.as_str()),
+            by: Some(line.answered_by),
+            ..self.event(event, told.call)
+        });
+        written.is_ok()
+    }
+
+    /// Tells the watchers of events, and counts denials. What was asked ends in `consent_decided`, whatever the end.
+    pub fn tell(&self, settled: &Settled) {
+        let request = &settled.request;
+        self.denials.borrow_mut().count(request.access, &request.object, settled.outcome);
+        let permits = settled.outcome.permits();
+        self.emit(&Event {
+            decision: Some(settled.outcome.as_str()),
+            scope: permits.then(|| settled.width.as_str()),
+            lifetime: permits.then(|| settled.lifetime.as_str()),
+            by: Some(settled.by.clone()),
+            waited_ms: Some(milliseconds(settled)),
+            ..self.of_request(if settled.asked { "consent_decided" } else { "denied" }, request)
+        });
+    }
+}
+
+fn milliseconds(settled: &Settled) -> u64 {
+    u64::try_from(settled.waited.as_millis()).unwrap_or(u64::MAX)
+}
