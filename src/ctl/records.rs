@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::arguments::{Consent, EventsTo};
 use super::caller::Caller;
 use super::relay::SharedScreen;
-use super::start::{StartError, as_caller};
+use super::start::{StartError, as_caller, supervisor_programs};
 use crate::common::consent::ConsentAgent;
 use crate::common::path::RawPath;
 use crate::consent::none::Nobody;
@@ -104,7 +104,8 @@ impl Asked {
 
 /// Put gated's own files out of every rule's and every answer's reach.
 pub fn protect_own_files<'a>(profile: &mut Profile, named: impl IntoIterator<Item = &'a Path>) {
-    let programs = std::env::current_exe().ok().into_iter().flat_map(|own| [own.with_file_name("gated-session"), own]);
+    let own = std::env::current_exe().ok();
+    let programs = own.iter().flat_map(|own| supervisor_programs(own)).chain(own.clone());
     for path in named.into_iter().map(Path::to_path_buf).chain(programs) {
         if let Ok(canonical) = fs::canonicalize(path) {
             profile.protect(RawPath::from(canonical));

@@ -124,7 +124,10 @@ fn run(arguments: Arguments) -> Result<ExitCode, RunError> {
     // Signals are the main thread's: a stop must stop it where it asked for it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_start(|| drop(SigSet::all().thread_block()))
+        .on_thread_start(|| {
+            // Fails for an invalid argument only.
+            let _ = SigSet::all().thread_block();
+        })
         .build()
         .map_err(step("start the runtime"))?;
     let (closing, ended) = runtime.block_on(async {
@@ -175,7 +178,8 @@ struct Client {
     supervisor: Child,
     arrivals: mpsc::Receiver<Received<FromSession>>,
     to_session: mpsc::Sender<ToSession>,
-    to_broker: mpsc::Sender<FromSession>,
+    /// Until the supervisor is gone.
+    to_broker: Option<mpsc::Sender<FromSession>>,
     signals: mpsc::Receiver<Signal>,
     /// Until the session has a pty for it.
     terminal: Option<CallersTerminal>,
@@ -202,7 +206,7 @@ impl Client {
             supervisor,
             arrivals,
             to_session,
-            to_broker,
+            to_broker: Some(to_broker),
             signals,
             terminal,
             relay: None,
@@ -219,7 +223,11 @@ impl Client {
         while is_linked || self.relay.as_ref().is_some_and(|relay| !relay.is_over()) {
             tokio::select! {
                 arrived = self.arrivals.recv(), if is_linked => match arrived {
-                    None => is_linked = false,
+                    None => {
+                        is_linked = false;
+                        // The broker ends, and takes back what it is still asking: nobody waits for it any more.
+                        self.to_broker = None;
+                    }
                     Some(received) => self.take(received).await?,
                 },
                 Some(signal) = self.signals.recv() => self.pass(signal).await,
@@ -279,7 +287,11 @@ impl Client {
     }
 
     /// The command was stopped: stop as it did, so that the caller's shell sees it, and let it run on when we do.
+    /// Without a terminal nobody waits for that, and whoever stopped it may continue it.
     async fn stop_with_the_command(&mut self, number: i32) -> Result<(), RunError> {
+        if self.relay.is_none() {
+            return Ok(());
+        }
         let signal = Signal::try_from(number).unwrap_or(Signal::SIGSTOP);
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         let may_have_it = self.relay.as_ref().is_some_and(|relay| relay.terminal().is_ours());
@@ -289,11 +301,7 @@ impl Client {
             self.release_terminal();
             // What ^Z would have done had the terminal been ours alone: the whole job stops. This thread is the only one that
             // takes signals, so it has been continued when this returns. In an orphaned group the kernel ignores it.
-            let stopped = if self.relay.is_some() && signal != Signal::SIGSTOP {
-                killpg(getpgrp(), signal)
-            } else {
-                raise(Signal::SIGSTOP)
-            };
+            let stopped = if signal != Signal::SIGSTOP { killpg(getpgrp(), signal) } else { raise(Signal::SIGSTOP) };
             stopped.map_err(|errno| step("stop")(errno.into()))?;
         }
         self.take_terminal()?;
@@ -316,7 +324,9 @@ impl Client {
 
     /// A broker that has ended is about to end the session.
     async fn to_broker(&self, message: FromSession) {
-        let _ = self.to_broker.send(message).await;
+        if let Some(to_broker) = &self.to_broker {
+            let _ = to_broker.send(message).await;
+        }
     }
 
     /// A supervisor that is gone needs no message; its end is seen elsewhere.

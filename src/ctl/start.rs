@@ -178,9 +178,7 @@ pub fn start(
 /// environment say.
 fn spawn(socket: OwnedFd) -> Result<Child, StartError> {
     let own = std::env::current_exe().map_err(step("find this program"))?;
-    let folder = own.parent().unwrap_or(Path::new("/"));
-    let beside = folder.join("gated-session");
-    let installed = folder.parent().unwrap_or(Path::new("/")).join("libexec/gated/gated-session");
+    let [beside, installed] = supervisor_programs(&own);
     let Some(program) = [&beside, &installed].into_iter().find(|path| path.is_file()) else {
         return Err(StartError::NoSupervisor { beside, installed });
     };
@@ -191,6 +189,13 @@ fn spawn(socket: OwnedFd) -> Result<Child, StartError> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|source| StartError::File { what: "start", path: program.clone(), source })
+}
+
+/// Where gated-session is, by where this program is: built beside it, or installed with it.
+pub fn supervisor_programs(own: &Path) -> [PathBuf; 2] {
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let prefix = folder.parent().unwrap_or(Path::new("/"));
+    [folder.join("gated-session"), prefix.join("libexec/gated/gated-session")]
 }
 
 /// Whether the command is an agent or an interactive shell: each process tree that it starts is a call of its own.

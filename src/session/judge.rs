@@ -42,8 +42,10 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Object,
-    /// Something that is not a plain directory takes this name, so whoever looks below it will look elsewhere.
+    /// Something takes or leaves this name, so that whoever looks below it will find something else.
     Below,
+    /// The same for a symbolic link, below which there is another tree.
+    Link,
 }
 
 impl Wanted {
@@ -209,14 +211,13 @@ impl Judge {
                 strictest = other;
             }
         };
-        if wanted.reach == Reach::Below
-            && let Some(below) = self.policy.below(Access::Write, &wanted.object, call, &grants)
-        {
-            consider(below);
-        }
-        for path in &wanted.moved {
-            consider(self.policy.decide(Access::Write, path, call, &grants));
-        }
+        let below = match wanted.reach {
+            Reach::Object => None,
+            Reach::Below => self.policy.below(Access::Write, &wanted.object, call, &grants),
+            Reach::Link => self.policy.below_link(Access::Write, &wanted.object, call, &grants),
+        };
+        let moved = wanted.moved.iter().filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
+        below.into_iter().chain(moved).for_each(&mut consider);
         let by = match strictest.source {
             Source::Grant(at) => grants.get(at).map(|grant| grant.by.clone()),
             _ => None,

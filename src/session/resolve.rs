@@ -7,12 +7,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat2, readlinkat};
 
 use super::decimal::Decimal;
-use super::decode::At;
+use super::decode::{At, Links};
 use super::target::{Target, Unreadable};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
@@ -35,7 +36,8 @@ pub struct Place {
     pub directory_path: RawPath,
     /// One component with its trailing slashes, `.`, `..`, or `/` for the root.
     pub name: CString,
-    links: u32,
+    followed: u32,
+    links: Links,
 }
 
 /// A pinned object without a place of its own: what a magic link or a descriptor stands for, or a directory.
@@ -90,7 +92,7 @@ pub enum Found {
 impl Place {
     /// A name in a directory that the caller has pinned itself.
     pub fn new(directory: OwnedFd, directory_path: RawPath, name: CString) -> Place {
-        Place { directory, directory_path, name, links: 0 }
+        Place { directory, directory_path, name, followed: 0, links: Links::All }
     }
 
     /// The name without trailing slashes.
@@ -113,6 +115,13 @@ impl Place {
     /// Whether the name can only stand for a directory that is there: `.`, `..`, `/`.
     pub fn is_special(&self) -> bool {
         matches!(self.plain_name(), b"" | b"." | b"..")
+    }
+
+    /// Whether the name stands for a symbolic or magic link now.
+    pub fn is_link(&self) -> bool {
+        let mut text = [MaybeUninit::uninit(); 1];
+        let name = self.plain_name();
+        !self.is_special() && rustix::fs::readlinkat_raw(&self.directory, name, &mut text).is_ok()
     }
 
     pub fn has_trailing_slash(&self) -> bool {
@@ -152,15 +161,19 @@ impl Resolver {
         };
         let (parents, name) = split(path);
         if path.first() == Some(&b'/') {
-            return self.absolute(target, parents, name);
+            return self.absolute(target, parents, name, at.links);
         }
         let (base, base_path) = self.base(target, at.directory)?;
         if parents.is_empty() {
             return match fstat(&base) {
                 Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => Err(Errno::NOTDIR.into()),
-                _ => {
-                    Ok(Found::Place(Place { directory: base, directory_path: base_path, name: owned(name)?, links: 0 }))
-                }
+                _ => Ok(Found::Place(Place {
+                    directory: base,
+                    directory_path: base_path,
+                    name: owned(name)?,
+                    followed: 0,
+                    links: at.links,
+                })),
             };
         }
         let text = owned(parents)?;
@@ -168,14 +181,14 @@ impl Resolver {
             Ok(directory) => {
                 let directory_path =
                     if is_plain(parents) { base_path.join(trimmed(parents)) } else { path_of(directory.as_fd())? };
-                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, links: 0 }))
+                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, followed: 0, links: at.links }))
             }
-            Err(rustix::io::Errno::LOOP) => Walk::new(self, target, base).run(path, false),
+            Err(rustix::io::Errno::LOOP) => Walk::new(self, target, base, at.links).run(path, false),
             Err(errno) => Err(Errno::from(errno).into()),
         }
     }
 
-    fn absolute(&self, target: &Target<'_>, parents: &[u8], name: &[u8]) -> Result<Found, Unreadable> {
+    fn absolute(&self, target: &Target<'_>, parents: &[u8], name: &[u8], links: Links) -> Result<Found, Unreadable> {
         let text = owned(if parents.is_empty() { b"/" } else { parents })?;
         match openat2(CWD, &*text, DIRECTORY, Mode::empty(), NO_LINKS) {
             Ok(directory) => {
@@ -185,13 +198,13 @@ impl Resolver {
                     () if is_plain(parents) => RawPath::new(trimmed(parents)),
                     () => path_of(directory.as_fd())?,
                 };
-                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, links: 0 }))
+                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, followed: 0, links: links }))
             }
             Err(rustix::io::Errno::LOOP) => {
                 let root = openat2(CWD, c"/", DIRECTORY, Mode::empty(), NO_LINKS).map_err(Errno::from)?;
                 let mut path = parents.to_vec();
                 path.extend_from_slice(name);
-                Walk::new(self, target, root).run(&path, false)
+                Walk::new(self, target, root, links).run(&path, false)
             }
             Err(errno) => Err(Errno::from(errno).into()),
         }
@@ -213,8 +226,8 @@ impl Resolver {
             return Ok(None);
         }
         let directory = rustix::io::fcntl_dupfd_cloexec(&place.directory, 0).map_err(Errno::from)?;
-        let mut walk = Walk::new(self, target, directory);
-        walk.links = place.links;
+        let mut walk = Walk::new(self, target, directory, place.links);
+        walk.followed = place.followed;
         walk.run(place.name.as_bytes(), true).map(Some)
     }
 
@@ -265,13 +278,14 @@ struct Walk<'a> {
     resolver: &'a Resolver,
     target: &'a Target<'a>,
     at: OwnedFd,
-    links: u32,
+    links: Links,
+    followed: u32,
     rest: VecDeque<Vec<u8>>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(resolver: &'a Resolver, target: &'a Target<'a>, from: OwnedFd) -> Walk<'a> {
-        Walk { resolver, target, at: from, links: 0, rest: VecDeque::new() }
+    fn new(resolver: &'a Resolver, target: &'a Target<'a>, from: OwnedFd, links: Links) -> Walk<'a> {
+        Walk { resolver, target, at: from, links, followed: 0, rest: VecDeque::new() }
     }
 
     /// Walks `path` from the base. The last component is followed if it is a link and `follow_last`, but only once: where a
@@ -291,6 +305,7 @@ impl<'a> Walk<'a> {
                     directory: self.at,
                     directory_path,
                     name: owned(&name)?,
+                    followed: self.followed,
                     links: self.links,
                 }));
             }
@@ -342,8 +357,8 @@ impl<'a> Walk<'a> {
                 Ok(None)
             }
             FileType::Symlink => {
-                self.links += 1;
-                if self.links > LINKS_AT_MOST {
+                self.followed += 1;
+                if self.followed > LINKS_AT_MOST || self.links == Links::None {
                     return Err(Errno::LOOP.into());
                 }
                 self.check_protected(&stat)?;
@@ -389,6 +404,9 @@ impl<'a> Walk<'a> {
             };
             self.continue_with(CString::new(text).map_err(|_| Errno::NOENT)?, false)?;
             return Ok(None);
+        }
+        if self.links != Links::All {
+            return Err(Errno::LOOP.into());
         }
         // The kernel follows it to the very object, if the process behind it may be looked into.
         let handle = openat2(&self.at, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::empty())

@@ -185,8 +185,10 @@ pub fn file_setattr_of(file: BorrowedFd<'_>, attributes: &[u8]) -> Result<i64, E
 }
 
 /// `FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`: ioctls that read `argument` and write nothing back.
-pub fn ioctl_set(file: BorrowedFd<'_>, command: u32, argument: &[u8]) -> Result<i64, Errno> {
-    call(libc::SYS_ioctl, [fd(file), number(command), Arg::Bytes(argument), NONE, NONE, NONE])
+/// Without one the kernel finds nothing to read, and says so unless it has another error to give.
+pub fn ioctl_set(file: BorrowedFd<'_>, command: u32, argument: Option<&[u8]>) -> Result<i64, Errno> {
+    let argument = argument.map_or(NONE, Arg::Bytes);
+    call(libc::SYS_ioctl, [fd(file), number(command), argument, NONE, NONE, NONE])
 }
 
 /// The soft limit of open files of another thread, prlimit(2).

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, execve, getpid, setpgid, tcsetpgrp};
 
@@ -105,14 +105,27 @@ fn place_terminal(stdio: [OwnedFd; 3], on_terminal: [bool; 3], terminal: Option<
 
 /// Default dispositions but for what the caller ignores, and nothing blocked.
 fn restore_signals(ignored: u64) -> nix::Result<()> {
-    for number in Signal::iterator() {
-        if matches!(number, Signal::SIGKILL | Signal::SIGSTOP) {
+    for number in 1..=64_u32 {
+        if number == libc::SIGKILL as u32 || number == libc::SIGSTOP as u32 {
             continue;
         }
-        let is_ignored = ignored.checked_shr((number as u32).saturating_sub(1)).is_some_and(|bits| bits & 1 == 1);
-        let disposition = if is_ignored { SigHandler::SigIgn } else { SigHandler::SigDfl };
-        // SAFETY: neither disposition runs code.
-        unsafe { signal(number, disposition) }?;
+        let handler = if ignored >> (number - 1) & 1 == 1 { libc::SIG_IGN } else { libc::SIG_DFL };
+        // The kernel's struct sigaction: handler, flags, restorer, mask. Not through the C library, which keeps 32 and 33 for
+        // itself and leaves them ignored where it has spawned this process.
+        let action = [handler as u64, 0, 0, 0];
+        // SAFETY: the structure is as large as the kernel's and outlives the call; neither disposition runs code.
+        let set = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                number,
+                action.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
+        if set != 0 {
+            return Err(Errno::last());
+        }
     }
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)
 }

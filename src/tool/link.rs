@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair, sockopt,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -187,10 +187,4 @@ impl<Out, In> AsFd for Link<Out, In> {
 /// A connected pair of sockets for two links, both close-on-exec.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
-}
-
-/// Wake whoever reads the other end of a byte socket; used where only the event counts.
-pub fn nudge(socket: impl AsFd) -> io::Result<()> {
-    send(socket, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
-    Ok(())
 }

@@ -106,7 +106,7 @@ pub fn build_view(places: &Places<'_>) -> Result<(), MountError> {
         attach(&tree, &path)?;
     }
     // Once everything that is kept has its place, nobody adds to these; not even a session of root's, which owns them.
-    for path in ["/run", "/dev"] {
+    for path in ["/run"] {
         set_attributes(CWD, path, false, libc::MOUNT_ATTR_RDONLY, 0).step("make read-only", path)?;
     }
     Ok(())

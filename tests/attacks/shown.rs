@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::time::{Duration, Instant};
 
 use crate::engine;
 use crate::raw::{self, AT_FDCWD, sys, text};
@@ -99,10 +100,14 @@ fn hostile_prompt() {
         terminal::read_screen(&master, &mut screen);
         running.events_so_far().iter().any(|event| event["event"] == "consent_required").then_some(())
     });
-    // What is typed before the prompt is drawn does not count: type until it does.
+    // What is typed before the prompt is drawn does not count: type again, as a person would, until it does.
+    let mut typed = Instant::now();
     until("the no is taken", || {
         terminal::read_screen(&master, &mut screen);
-        terminal::type_keys(&master, "d\n");
+        if typed.elapsed() > Duration::from_secs(1) {
+            terminal::type_keys(&master, "d\r");
+            typed = Instant::now();
+        }
         running.events_so_far().iter().any(|event| event["event"] == "consent_decided").then_some(())
     });
     until("the end", || {

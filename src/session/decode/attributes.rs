@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 
-use super::{At, Attempt, Change, Registers, Subject, at, extensible, word};
+use super::{At, Attempt, Change, Links, Registers, Subject, at, extensible, word};
 use crate::common::errno::Errno;
 use crate::session::sys;
 use crate::session::target::{Target, Unreadable};
@@ -35,14 +35,24 @@ pub(super) fn decode(target: &Target<'_>, number: i64, r: Registers) -> Result<O
         libc::SYS_utimensat => return utimensat(target, r),
         libc::SYS_setxattr => (named_after(set_xattr(target, r, 1)?, || named(CWD, 0, true))?),
         libc::SYS_lsetxattr => (named_after(set_xattr(target, r, 1)?, || named(CWD, 0, false))?),
-        libc::SYS_fsetxattr => (Subject::Descriptor(r.int(0)), set_xattr(target, r, 1)?),
+        libc::SYS_fsetxattr => (open_file(r.int(0)), set_xattr(target, r, 1)?),
         libc::SYS_removexattr => (named_after(remove_xattr(target, r, 1)?, || named(CWD, 0, true))?),
         libc::SYS_lremovexattr => (named_after(remove_xattr(target, r, 1)?, || named(CWD, 0, false))?),
         libc::SYS_fremovexattr => (Subject::Descriptor(r.int(0)), remove_xattr(target, r, 1)?),
         sys::SYS_SETXATTRAT => return setxattrat(target, r),
         sys::SYS_REMOVEXATTRAT => {
+            check_flags(r.int(2))?;
             let change = remove_xattr(target, r, 3)?;
-            (descriptor_if_empty(target, r, r.int(2))?, change)
+            let subject = match descriptor_if_empty(target, r, r.int(2))? {
+                // Unlike setxattrat, this one knows no cwd here.
+                Subject::Path { at: At { directory, path: Ok(path), .. }, may_be_empty: true, .. }
+                    if path.is_empty() =>
+                {
+                    Subject::Descriptor(directory)
+                }
+                subject => subject,
+            };
+            (subject, change)
         }
         sys::SYS_FILE_SETATTR => return file_setattr(target, r),
         libc::SYS_ioctl => (Subject::Descriptor(r.int(0)), inode_flags(target, r)?),
@@ -65,7 +75,11 @@ pub(super) fn decode(target: &Target<'_>, number: i64, r: Registers) -> Result<O
         #[cfg(target_arch = "x86_64")]
         libc::SYS_futimesat => {
             let times = microseconds(target, r.long(2))?;
-            let subject = if r.long(1) == 0 { Subject::Descriptor(r.int(0)) } else { named(r.int(0), 1, true)? };
+            let subject = if r.long(1) == 0 && r.int(0) != CWD {
+                Subject::Descriptor(r.int(0))
+            } else {
+                named(r.int(0), 1, true)?
+            };
             (subject, Change::Times(times))
         }
         _ => return Ok(None),
@@ -86,9 +100,7 @@ fn owner(r: Registers, first: usize) -> Change {
 
 /// The subject of a call with `AT_SYMLINK_NOFOLLOW` and `AT_EMPTY_PATH`; other flags are `EINVAL` before the path is read.
 fn flagged(flags: i32, path: impl FnOnce() -> Result<At, Unreadable>) -> Result<Subject, Unreadable> {
-    if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
-        return Err(Errno::INVAL.into());
-    }
+    check_flags(flags)?;
     let may_be_empty = flags & libc::AT_EMPTY_PATH != 0;
     Ok(Subject::Path { at: path()?, follow: flags & libc::AT_SYMLINK_NOFOLLOW == 0, may_be_empty })
 }
@@ -97,18 +109,31 @@ fn flagged(flags: i32, path: impl FnOnce() -> Result<At, Unreadable>) -> Result<
 /// path handle is `EBADF` (`getname_maybe_null`, Linux 6.13).
 fn descriptor_if_empty(target: &Target<'_>, r: Registers, flags: i32) -> Result<Subject, Unreadable> {
     let (directory, address) = (r.int(0), r.long(1));
-    if flags & libc::AT_EMPTY_PATH != 0 && address == 0 && directory >= 0 {
-        return Ok(Subject::Descriptor(directory));
+    if flags & libc::AT_EMPTY_PATH != 0 && address == 0 {
+        return Ok(open_file(directory));
     }
-    let subject = flagged(flags, || at(target, directory, address))?;
-    match &subject {
-        Subject::Path { at: At { path: Ok(path), .. }, may_be_empty: true, .. }
-            if path.is_empty() && directory >= 0 =>
-        {
-            Ok(Subject::Descriptor(directory))
+    match flagged(flags, || at(target, directory, address))? {
+        Subject::Path { at: At { path: Ok(path), .. }, may_be_empty: true, .. } if path.is_empty() => {
+            Ok(open_file(directory))
         }
-        _ => Ok(subject),
+        subject => Ok(subject),
     }
+}
+
+/// The subject of fsetxattr(2) and of the calls of Linux 6.13 and later with an empty path: an open file, and for `AT_FDCWD`
+/// the cwd after all.
+fn open_file(descriptor: i32) -> Subject {
+    if descriptor >= 0 {
+        return Subject::Descriptor(descriptor);
+    }
+    let at = At { directory: descriptor, path: Ok(CString::default()), links: Links::All };
+    Subject::Path { at, follow: true, may_be_empty: true }
+}
+
+/// Flags of the `*xattrat` calls are checked before anything is read.
+fn check_flags(flags: i32) -> Result<(), Unreadable> {
+    let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
+    if flags & !known == 0 { Ok(()) } else { Err(Errno::INVAL.into()) }
 }
 
 /// utimensat(2): a null path means the descriptor itself. Both times `UTIME_OMIT` succeed at once, whatever else is given.
@@ -199,6 +224,7 @@ fn xattr_name(target: &Target<'_>, address: u64) -> Result<CString, Unreadable> 
 /// setxattrat(2), Linux 6.13: `struct xattr_args` of a size that the caller names.
 fn setxattrat(target: &Target<'_>, r: Registers) -> Result<Option<Attempt>, Unreadable> {
     let args = extensible::<16>(target, r.long(4), r.long(5), 16)?;
+    check_flags(r.int(2))?;
     let size_and_flags = word(&args, 1);
     let change =
         xattr_value(target, r.long(3), word(&args, 0), size_and_flags & 0xffff_ffff, (size_and_flags >> 32) as u32)?;
@@ -208,9 +234,7 @@ fn setxattrat(target: &Target<'_>, r: Registers) -> Result<Option<Attempt>, Unre
 
 /// file_setattr(2), Linux 6.17.
 fn file_setattr(target: &Target<'_>, r: Registers) -> Result<Option<Attempt>, Unreadable> {
-    if r.int(4) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
-        return Err(Errno::INVAL.into());
-    }
+    check_flags(r.int(4))?;
     let attributes = extensible::<FILE_ATTR_SIZE>(target, r.long(2), r.long(3), FILE_ATTR_SIZE)?;
     let subject = descriptor_if_empty(target, r, r.int(4))?;
     Ok(Some(Attempt::Change { subject, change: Change::FileAttributes(attributes.to_vec()) }))
@@ -224,5 +248,10 @@ fn inode_flags(target: &Target<'_>, r: Registers) -> Result<Change, Unreadable> 
         FS_IOC_FSSETXATTR => FSXATTR_SIZE,
         _ => return Err(Errno::NOSYS.into()),
     };
-    Ok(Change::InodeFlags { command, argument: target.bytes(r.long(2), size)? })
+    let argument = match target.bytes(r.long(2), size) {
+        Ok(argument) => Some(argument),
+        Err(Unreadable::Native(_)) => None,
+        Err(Unreadable::Gone) => return Err(Unreadable::Gone),
+    };
+    Ok(Change::InodeFlags { command, argument })
 }

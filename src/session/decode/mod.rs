@@ -18,6 +18,17 @@ use crate::common::errno::Errno;
 pub struct At {
     pub directory: i32,
     pub path: Result<CString, Errno>,
+    pub links: Links,
+}
+
+/// Which links a walk may follow, openat2(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    All,
+    /// `RESOLVE_NO_MAGICLINKS`.
+    Textual,
+    /// `RESOLVE_NO_SYMLINKS`.
+    None,
 }
 
 /// The object of a change of attributes.
@@ -49,10 +60,11 @@ pub enum Change {
     },
     /// `struct file_attr` of file_setattr(2).
     FileAttributes(Vec<u8>),
-    /// An ioctl that sets inode flags; its number and its argument.
+    /// An ioctl that sets inode flags; its number and its argument, `None` if that cannot be read: the kernel first looks
+    /// whether the file knows the ioctl at all.
     InodeFlags {
         command: u32,
-        argument: Vec<u8>,
+        argument: Option<Vec<u8>>,
     },
 }
 
@@ -146,7 +158,7 @@ fn at(target: &Target<'_>, directory: i32, address: u64) -> Result<At, Unreadabl
         Err(Unreadable::Native(errno)) => Err(errno),
         Err(Unreadable::Gone) => return Err(Unreadable::Gone),
     };
-    Ok(At { directory, path })
+    Ok(At { directory, path, links: Links::All })
 }
 
 /// A structure of a size that the caller names (`copy_struct_from_user`): zero-extended or cut to `N` bytes; `E2BIG` if

@@ -27,6 +27,16 @@ impl Change {
         }
     }
 
+    /// Nanoseconds below 10⁹ or the two special values (`vfs_utimes`, fs/utimes.c).
+    fn has_valid_times(&self) -> bool {
+        let Change::Times(Some(times)) = self else { return true };
+        [8, 24].into_iter().all(|at| {
+            let bytes = times.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+            let nanoseconds = bytes.map_or(-1, i64::from_ne_bytes);
+            (0..1_000_000_000).contains(&nanoseconds) || [libc::UTIME_NOW, libc::UTIME_OMIT].contains(&nanoseconds)
+        })
+    }
+
     /// Whether only the owner may make this change, whatever the mode says.
     fn is_for_the_owner(&self) -> bool {
         match self {
@@ -66,13 +76,26 @@ impl Run<'_> {
     }
 
     fn permit_change(&self, object: &Object, change: &Change, approvals: &mut Approvals) -> Result<Permit, Halt> {
-        if object.is_nameless() {
+        if !change.has_valid_times() {
+            return Err(Errno::INVAL.into());
+        }
+        // Without an argument nothing will change, whatever the kernel says to it.
+        if object.is_nameless() || matches!(change, Change::InodeFlags { argument: None, .. }) {
             return Ok(self.judge().permit_nameless());
         }
         refuse_acting(object.handle.as_fd(), Errno::PERM)?;
         let wanted = Wanted::new(change.operation(), object.judged_path()?).directory(object.is_directory()?);
         self.judge().permit(self.target, &[wanted], approvals, || {
-            if change.is_for_the_owner() { foresee::owned(&object.handle) } else { foresee_write(object) }
+            match change {
+                _ if change.is_for_the_owner() => foresee::owned(&object.handle),
+                // Other name spaces of extended attributes have rights of their own, xattr(7).
+                Change::SetXattr { name, .. } | Change::RemoveXattr { name }
+                    if !name.as_bytes().starts_with(b"user.") =>
+                {
+                    None
+                }
+                _ => foresee_write(object),
+            }
         })
     }
 }
@@ -107,6 +130,6 @@ fn on_file(file: BorrowedFd<'_>, change: &Change, _permit: &Permit) -> Result<An
         Change::SetXattr { name, value, flags } => sys::fsetxattr(file, name, value, *flags),
         Change::RemoveXattr { name } => sys::fremovexattr(file, name),
         Change::FileAttributes(attributes) => sys::file_setattr_of(file, attributes),
-        Change::InodeFlags { command, argument } => sys::ioctl_set(file, *command, argument),
+        Change::InodeFlags { command, argument } => sys::ioctl_set(file, *command, argument.as_deref()),
     })
 }

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType, Stat, accessat, fstat, statat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat, StatxFlags, accessat, fstat, statat, statx};
 
 use crate::common::errno::Errno;
 use crate::session::decimal::Decimal;
@@ -25,6 +25,12 @@ fn entry(place: &Place) -> Result<Stat, Errno> {
 pub fn in_directory(directory: &OwnedFd) -> Option<Errno> {
     let mut name = Decimal::default();
     accessat(CWD, name.of(directory.as_raw_fd()), Access::WRITE_OK | Access::EXEC_OK, EFFECTIVE).err().map(Errno::from)
+}
+
+/// Whether names may be looked up in this directory.
+pub fn search(directory: &OwnedFd) -> Option<Errno> {
+    let mut name = Decimal::default();
+    accessat(CWD, name.of(directory.as_raw_fd()), Access::EXEC_OK, EFFECTIVE).err().map(Errno::from)
 }
 
 /// Whether this object may be written.
@@ -73,11 +79,22 @@ pub fn remove(place: &Place, directory: bool) -> Option<Errno> {
         Ok(stat) => stat,
         Err(errno) => return Some(errno),
     };
-    match (directory, kind(&stat) == FileType::Directory) {
+    // The directory's own rights come first (`may_delete`, fs/namei.c).
+    in_directory(&place.directory).or(match (directory, kind(&stat) == FileType::Directory) {
         (true, false) => Some(Errno::NOTDIR),
         (false, true) => Some(Errno::ISDIR),
         (true, true) if !is_empty(place) => Some(Errno::NOTEMPTY),
-        _ => in_directory(&place.directory),
+        _ => None,
+    })
+}
+
+/// Whether two ends of a rename or link are on different mounts, `EXDEV`.
+pub fn apart(one: &OwnedFd, other: &OwnedFd) -> Option<Errno> {
+    let mount =
+        |handle: &OwnedFd| statx(handle, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map(|stat| stat.stx_mnt_id);
+    match (mount(one), mount(other)) {
+        (Ok(one), Ok(other)) if one != other => Some(Errno::XDEV),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
-use super::{Run, done, foresee, refuse_acting_place, tree};
+use super::{Run, done, foresee, refuse_acting_name, tree};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
@@ -42,7 +42,7 @@ impl Run<'_> {
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
             return Ok(Err(Answer::Native(native)));
         }
-        refuse_acting_place(place)?;
+        refuse_acting_name(place)?;
         let wanted = if place.is_special() { Vec::new() } else { vec![wanted(path)] };
         let permit = self.judge().permit(self.target, &wanted, approvals, foresee)?;
         self.still_wanted()?;
@@ -87,7 +87,7 @@ impl Run<'_> {
     pub(super) fn symlink(&self, text: &CStr, at: &At, approvals: &mut Approvals) -> Result<Answer, Halt> {
         let place = self.place(at)?;
         let wanted =
-            |path| Wanted::new(Operation::Symlink, path).other(RawPath::new(text.to_bytes())).reaching(Reach::Below);
+            |path| Wanted::new(Operation::Symlink, path).other(RawPath::new(text.to_bytes())).reaching(Reach::Link);
         match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
             Ok(_permit) => done(sys::symlinkat(text, place.directory.as_fd(), &place.name)),
             Err(native) => Ok(native),
@@ -125,8 +125,8 @@ impl Run<'_> {
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&old_path, &new_path]) {
             return Ok(Answer::Native(native));
         }
-        refuse_acting_place(&old)?;
-        refuse_acting_place(&new)?;
+        refuse_acting_name(&old)?;
+        refuse_acting_name(&new)?;
         let mut wanted = Vec::new();
         if !old.is_special() && !new.is_special() {
             wanted.push(self.end_of_rename(&old, &new, &old_path, &new_path)?);
@@ -138,7 +138,11 @@ impl Run<'_> {
             }
         }
         let foresee = || {
-            let source = foresee::existing(&old).or_else(|| foresee::in_directory(&old.directory));
+            let source = foresee::search(&old.directory)
+                .or_else(|| foresee::search(&new.directory))
+                .or_else(|| foresee::apart(&old.directory, &new.directory))
+                .or_else(|| foresee::existing(&old))
+                .or_else(|| foresee::in_directory(&old.directory));
             let taken = flags & libc::RENAME_NOREPLACE != 0 && foresee::existing(&new).is_none();
             let missing = exchange && foresee::existing(&new).is_some();
             source
@@ -153,12 +157,12 @@ impl Run<'_> {
 
     /// One end of a rename, with the names below it where a directory moves.
     fn end_of_rename(&self, here: &Place, there: &Place, path: &RawPath, other: &RawPath) -> Result<Wanted, Halt> {
-        let kind = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-        let is_directory = kind.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-        let mut wanted = Wanted::new(Operation::Rename, path.clone())
-            .directory(is_directory)
-            .other(other.clone())
-            .reaching(Reach::Below);
+        let stat = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+        let kind = stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode));
+        let is_directory = kind == Some(FileType::Directory);
+        let reach = if kind == Some(FileType::Symlink) { Reach::Link } else { Reach::Below };
+        let mut wanted =
+            Wanted::new(Operation::Rename, path.clone()).directory(is_directory).other(other.clone()).reaching(reach);
         if is_directory && self.judge().guards_names_anywhere() {
             wanted = wanted.moving(tree::names_below(here, path, &there.path())?);
         }
@@ -170,6 +174,12 @@ impl Run<'_> {
             return Err(Errno::INVAL.into());
         }
         let source = self.link_source(from, flags)?;
+        // The old path is looked up whole before the new one.
+        if let Found::Place(place) = &source
+            && let Some(errno) = foresee::existing(place)
+        {
+            return Err(errno.into());
+        }
         let new = self.place(to)?;
         let new_path = new.path();
         let source_path = match &source {
@@ -182,7 +192,7 @@ impl Run<'_> {
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &objects) {
             return Ok(Answer::Native(native));
         }
-        refuse_acting_place(&new)?;
+        refuse_acting_name(&new)?;
         let mut wanted = Vec::new();
         let special = matches!(&source, Found::Place(place) if place.is_special());
         if !new.is_special() && !special {
@@ -198,7 +208,14 @@ impl Run<'_> {
                 Found::Place(place) => foresee::existing(place),
                 Found::Object(_) => None,
             };
-            missing.or_else(|| foresee::make(&new))
+            let apart = match &source {
+                Found::Place(place) => foresee::apart(&place.directory, &new.directory),
+                Found::Object(object) => foresee::apart(&object.handle, &new.directory),
+            };
+            missing
+                .or_else(|| foresee::existing(&new).is_none().then_some(Errno::EXIST))
+                .or(apart)
+                .or_else(|| foresee::make(&new))
         };
         let _permit = self.judge().permit(self.target, &wanted, approvals, foresee)?;
         self.still_wanted()?;

@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
 
 use super::foresee;
-use super::{Run, done, refuse_acting, refuse_acting_place};
+use super::{Run, done, refuse_acting};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
-use crate::session::decode::At;
+use crate::session::decode::{At, Links};
 use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
 use crate::session::listener::Answer;
 use crate::session::resolve::{Found, Object, Place, path_of};
@@ -20,6 +20,8 @@ use crate::session::sys::{self, OpenHow};
 /// openat2(2), linux/openat2.h: never through a symbolic or magic link.
 const NO_LINKS: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 const LINKS_AT_MOST: u32 = 40;
+/// `__O_TMPFILE`, which is no valid flag without `O_DIRECTORY`.
+const TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 fn has(how: OpenHow, flags: i32) -> bool {
     let flags = u64::from(flags as u32);
@@ -41,13 +43,14 @@ impl Run<'_> {
         {
             return Ok(Answer::Native(harmless));
         }
-        if !strict && (has(how, libc::O_TMPFILE) || has(how, libc::O_CREAT | libc::O_DIRECTORY)) {
+        if !strict && (has(how, TMPFILE_BIT) || has(how, libc::O_CREAT | libc::O_DIRECTORY)) {
             // What no path can make right is refused before the path is looked at.
             sys::check_open_how(how)?;
         }
-        if how.resolve != 0 {
+        if how.resolve & BY_THE_KERNEL != 0 {
             return self.open_resolving(at, how, approvals);
         }
+        let at = &At { links: links_of(how), ..at.clone() };
         if has(how, libc::O_TMPFILE) {
             let object = self.resolver().object(self.target, at, !has(how, libc::O_NOFOLLOW))?;
             return self.open_unnamed(object, how, approvals);
@@ -74,7 +77,10 @@ impl Run<'_> {
     fn open_place(&self, place: &Place, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
         let path = place.path();
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
-            return Ok(Answer::Native(native));
+            let stays =
+                has(how, libc::O_NOFOLLOW) && !place.has_trailing_slash() || has(how, libc::O_CREAT | libc::O_EXCL);
+            // A link in scratch may lead to where only the supervisor can open.
+            return if stays || !place.is_link() { Ok(Answer::Native(native)) } else { Err(Errno::LOOP.into()) };
         }
         let permit = self.permit_open(place, path, how, approvals)?;
         self.check_room(how)?;
@@ -93,7 +99,7 @@ impl Run<'_> {
         how: OpenHow,
         approvals: &mut Approvals,
     ) -> Result<Permit, Halt> {
-        refuse_acting_place(place)?;
+        refuse_acting(place.directory.as_fd(), Errno::ACCES)?;
         let creates = has(how, libc::O_CREAT);
         let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
         if creates && !self.judge().scratch().covers(&path) {
@@ -112,6 +118,9 @@ impl Run<'_> {
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&object.path]) {
             return Ok(Answer::Native(native));
         }
+        if !object.is_directory()? {
+            return Err(Errno::NOTDIR.into());
+        }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
         let wanted = Wanted::new(Operation::Create, object.path.clone()).directory(true);
         let permit =
@@ -128,6 +137,9 @@ impl Run<'_> {
     fn reopen(&self, object: Object, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
         if has(how, libc::O_CREAT | libc::O_EXCL) {
             return Err(Errno::EXIST.into());
+        }
+        if has(how, libc::O_CREAT) && object.is_directory()? {
+            return Err(Errno::ISDIR.into());
         }
         if object.is_nameless()
             && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
@@ -161,6 +173,9 @@ impl Run<'_> {
         let mut path = at.path.clone()?;
         if path.is_empty() {
             return Err(Errno::NOENT.into());
+        }
+        if path.as_bytes().starts_with(b"/") && how.resolve & libc::RESOLVE_BENEATH != 0 {
+            return Err(Errno::XDEV.into());
         }
         let base = self.resolver().descriptor(self.target, at.directory);
         let base: OwnedFd = match base {
@@ -249,6 +264,18 @@ impl Run<'_> {
         self.still_wanted()?;
         let mut name = Decimal::default();
         done(sys::truncate(name.of(object.handle.as_raw_fd()), length))
+    }
+}
+
+/// Rules that depend on every step of the walk.
+const BY_THE_KERNEL: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_XDEV;
+
+/// `RESOLVE_CACHED` only says how long a walk may take, so it is passed over.
+fn links_of(how: OpenHow) -> Links {
+    match how.resolve {
+        rules if rules & libc::RESOLVE_NO_SYMLINKS != 0 => Links::None,
+        rules if rules & libc::RESOLVE_NO_MAGICLINKS != 0 => Links::Textual,
+        _ => Links::All,
     }
 }
 

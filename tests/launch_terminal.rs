@@ -1,0 +1,267 @@
+//! `gated-run` on a terminal: the session's own pty, its size, ^C and ^Z, prompts, and the terminal as it was afterwards.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::{Duration, Instant};
+
+use support::wait::DEADLINE;
+use support::{Running, Sandbox, Side, wait};
+
+const SIZE: (u16, u16) = (33, 101);
+
+/// The person's side of a terminal, and what was shown on it and not looked at yet.
+struct Person {
+    master: File,
+    shown: RefCell<Vec<u8>>,
+}
+
+impl Person {
+    /// With the side that a program gets.
+    fn new() -> (Person, File) {
+        let (mut master, mut slave) = (0, 0);
+        let size = libc::winsize { ws_row: SIZE.0, ws_col: SIZE.1, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: openpty(3) fills two integers and reads a winsize; the rest may be null. Both descriptors are ours alone.
+        unsafe {
+            let null = std::ptr::null_mut();
+            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &raw const size), 0);
+            libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC);
+            libc::fcntl(slave, libc::F_SETFD, libc::FD_CLOEXEC);
+            (Person { master: File::from_raw_fd(master), shown: RefCell::default() }, File::from_raw_fd(slave))
+        }
+    }
+
+    fn types(&self, keys: &str) {
+        (&self.master).write_all(keys.as_bytes()).expect("the terminal takes keys");
+    }
+
+    fn resizes(&self, rows: u16, columns: u16) {
+        let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: TIOCSWINSZ reads a winsize.
+        assert_eq!(unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }, 0);
+    }
+
+    /// Waits until this is shown, and takes everything up to its end.
+    #[track_caller]
+    fn sees(&self, text: &str) -> String {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let mut shown = self.shown.borrow_mut();
+            if let Some(at) = shown.windows(text.len()).position(|window| window == text.as_bytes()) {
+                let seen: Vec<u8> = shown.drain(..at + text.len()).collect();
+                return String::from_utf8_lossy(&seen).into_owned();
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let so_far = String::from_utf8_lossy(&shown).into_owned();
+            assert!(!left.is_zero() && self.more(&mut shown, left), "waited for {text:?}, saw {so_far:?}");
+        }
+    }
+
+    /// Everything that is shown until nobody has the terminal any more.
+    fn sees_the_rest(&self) -> String {
+        let mut shown = self.shown.borrow_mut();
+        while self.more(&mut shown, DEADLINE) {}
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    /// Reads once; `false` at the end, or if nothing comes within `limit`.
+    fn more(&self, shown: &mut Vec<u8>, limit: Duration) -> bool {
+        let mut poll = libc::pollfd { fd: self.master.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd, and the count says so.
+        if unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) } <= 0 {
+            return false;
+        }
+        let mut chunk = [0; 4096];
+        match (&self.master).read(&mut chunk) {
+            Ok(count @ 1..) => {
+                shown.extend_from_slice(&chunk[..count]);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Starts a command line with stdin, stdout and stderr on a new terminal.
+fn on_terminal<'a>(sandbox: &'a Sandbox, argv: Vec<OsString>) -> (Person, Running<'a>) {
+    let (person, slave) = Person::new();
+    let mut line: Vec<OsString> = ["sh", "-c", "exec \"$@\" >&0 2>&0", "sh"].map(OsString::from).to_vec();
+    line.extend(argv);
+    let running = sandbox.start_line(Side::Gated, &line, Some(slave));
+    (person, running)
+}
+
+fn gated<'a>(sandbox: &'a Sandbox, script: &str) -> (Person, Running<'a>) {
+    on_terminal(sandbox, sandbox.gated_argv(&["sh", "-c", script]))
+}
+
+/// An interactive shell outside, and the line that runs `script` in a session.
+fn in_a_shell<'a>(sandbox: &'a Sandbox, script: &str) -> (Person, Running<'a>, String) {
+    let shell = ["env", "HISTFILE=", "PS1=prompt-> ", "INPUTRC=/dev/null", "bash", "--norc", "--noediting", "-i"];
+    let (person, running) = on_terminal(sandbox, shell.map(OsString::from).to_vec());
+    person.sees("prompt-> ");
+    let quoted = |word: OsString| format!("'{}'", word.to_str().expect("UTF-8").replace('\'', "'\\''"));
+    let line = sandbox.gated_argv(&["sh", "-c", script]).into_iter().map(quoted).collect::<Vec<_>>().join(" ");
+    // An alias, so that what is typed holds nothing of what is waited for.
+    let file = sandbox.control().join("run");
+    std::fs::write(&file, format!("exec {line}\n")).expect("write");
+    (person, running, format!("sh {}", file.display()))
+}
+
+#[test]
+fn the_command_has_a_terminal_of_its_own_with_the_callers_size() {
+    let sandbox = Sandbox::new();
+    let (person, running) =
+        gated(&sandbox, "tty; stty size; test -t 0 && test -t 1 && test -t 2 && : < /dev/tty && echo all; exit 4");
+    let shown = person.sees_the_rest();
+    assert_eq!(shown, "/dev/pts/0\r\n33 101\r\nall\r\n");
+    running.finish().assert_code(4);
+}
+
+#[test]
+fn a_new_size_reaches_the_command() {
+    let sandbox = Sandbox::new();
+    let (person, running) = gated(&sandbox, "trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.05; done");
+    person.sees("ready");
+    person.resizes(20, 55);
+    person.sees("20 55");
+    running.finish().assert_code(0);
+}
+
+#[test]
+fn control_c_interrupts_the_command_and_not_gated_run() {
+    let sandbox = Sandbox::new();
+    let (person, running) = gated(&sandbox, "echo ready; read never");
+    person.sees("ready");
+    person.types("\x03");
+    running.finish().assert_code(128 + libc::SIGINT);
+    let (person, running) = gated(&sandbox, "trap 'echo caught; exit 6' INT; echo ready; while :; do sleep 0.05; done");
+    person.sees("ready");
+    person.types("\x03");
+    person.sees("caught");
+    running.finish().assert_code(6);
+}
+
+#[test]
+fn all_output_is_shown_before_the_end() {
+    let sandbox = Sandbox::new();
+    let (person, running) = gated(&sandbox, "seq 1 60000; echo last");
+    let shown = person.sees_the_rest();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines.len(), lines.last()), (60001, Some(&"last")));
+    running.finish().assert_code(0);
+}
+
+#[test]
+fn control_z_stops_the_job_and_fg_continues_it() {
+    let sandbox = Sandbox::new();
+    let (person, running, line) = in_a_shell(&sandbox, "stty -echo; echo ready; read word; echo got-$word");
+    person.types(&format!("stty -g > before; {line}\r"));
+    person.sees("ready");
+    person.types("\x1a");
+    person.sees("Stopped");
+    person.sees("prompt-> ");
+    person.types("stty -g | cmp - before && echo as-it-''was\r");
+    person.sees("as-it-was");
+    person.sees("prompt-> ");
+    person.types("fg\r");
+    person.sees("fg");
+    person.types("word\r");
+    person.sees("got-word");
+    person.sees("prompt-> ");
+    person.types("stty -g | cmp - before && echo as-it-''was\r");
+    person.sees("as-it-was");
+    person.types("exit 0\r");
+    person.sees_the_rest();
+    running.finish().assert_code(0);
+}
+
+#[test]
+fn in_a_pipeline_the_terminal_is_left_to_others_until_the_command_reads_it() {
+    let sandbox = Sandbox::new();
+    let (person, running, line) = in_a_shell(&sandbox, "echo writ''ten; read word; echo got-$word");
+    person.types(&format!("{line} | cat\r"));
+    person.sees("written");
+    person.types("word\r");
+    person.sees("got-word");
+    person.sees("prompt-> ");
+    // The session writes to the pipe and never reads: the next program has every key.
+    std::fs::write(sandbox.control().join("quiet"), {
+        let argv = sandbox.gated_argv(&["sleep", "1000"]);
+        argv.iter().map(|word| word.to_str().expect("UTF-8")).collect::<Vec<_>>().join(" ")
+    })
+    .expect("write");
+    let quiet = sandbox.control().join("quiet");
+    person.types(&format!(
+        "sh {} | sh -c 'echo se''cond; read key < /dev/tty; echo key-$key; kill $PPID'\r",
+        quiet.display()
+    ));
+    person.sees("second");
+    person.types("mine\r");
+    person.sees("key-mine");
+    drop(person);
+    running.finish();
+}
+
+#[test]
+fn a_terminal_that_hangs_up_ends_the_session() {
+    let sandbox = Sandbox::new();
+    let (person, running) = gated(&sandbox, "echo ready; sleep 1000");
+    person.sees("ready");
+    let all = wait::descendants(running.pid());
+    drop(person);
+    assert!(all.iter().all(|process| process.ends_within(DEADLINE)), "everything ends");
+    running.finish().assert_code(128 + libc::SIGHUP);
+}
+
+#[test]
+fn a_prompt_holds_the_output_of_the_tool_and_takes_the_keys() {
+    let mut sandbox = Sandbox::new();
+    let file = sandbox.outside().join("file");
+    let script = format!(
+        "(while :; do echo noise; sleep 0.01; done) & stty -echo; echo data > {} && echo made; read word; echo got-$word",
+        file.display()
+    );
+    sandbox.consent("tty");
+    let (person, running) = gated(&sandbox, &script);
+    person.sees("Type a key");
+    // Nothing is taken in the first half second.
+    std::thread::sleep(Duration::from_millis(700));
+    person.types("o");
+    std::thread::sleep(Duration::from_millis(100));
+    let while_open = person.sees("o");
+    assert!(!while_open.contains("noise"), "{while_open:?}");
+    person.types("\r");
+    person.sees("made");
+    person.sees("noise");
+    person.types("word\r");
+    person.sees("got-word");
+    person.sees_the_rest();
+    running.finish().assert_code(0);
+    assert_eq!(std::fs::read_to_string(file).expect("the file was made"), "data\n");
+}
+
+#[test]
+fn a_prompt_of_a_session_that_has_ended_is_taken_back() {
+    let mut sandbox = Sandbox::new();
+    sandbox.consent("tty");
+    let script = format!("echo data > {} & read word; exit 3", sandbox.outside().join("file").display());
+    let (person, running) = gated(&sandbox, &script);
+    person.sees("Type a key");
+    let command = wait::descendants(running.pid()).into_iter().find(|one| {
+        comm(one.pid) == "sh\n" && wait::parent_of(one.pid).is_some_and(|parent| comm(parent) == "gated-session\n")
+    });
+    command.expect("the command").kill(libc::SIGKILL);
+    person.sees_the_rest();
+    running.finish().assert_code(128 + libc::SIGKILL);
+    assert!(!sandbox.outside().join("file").exists());
+}
+
+fn comm(pid: i32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()
+}
