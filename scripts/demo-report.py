@@ -20,6 +20,10 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines() if line] if path.exists() else []
 
 
+def command(argv):
+    return " ".join([pathlib.PurePath(word).name if at == 0 else word for at, word in enumerate(argv)])
+
+
 def main():
     demo = pathlib.Path(sys.argv[1])
     events = lines(demo / "events.jsonl")
@@ -38,7 +42,7 @@ def main():
         if event["decision"] == "approved":
             answer += f", for this {event['lifetime']}"
         rows.append((
-            event["operation"], short(event["object"]), " ".join(event["argv"])[:32], event["rule"]["id"], answer,
+            event["operation"], short(event["object"]), command(event["argv"])[:32], event["rule"]["id"], answer,
         ))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
