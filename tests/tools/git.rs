@@ -4,7 +4,7 @@ use crate::Test;
 use crate::case::{Case, Policy, nothing};
 
 pub const TESTS: &[Test] =
-    &[("init_commit_rebase_gc_worktree_clone_and_push", everyday), ("a_no_to_the_configuration_ends_init", refused)];
+    &[("init_commit_rebase_gc_worktree_clone_and_push", everyday), ("with_nobody_to_ask_git_cannot_begin_and_is_told_so", refused)];
 
 /// One yes for a directory of hooks, one for each file besides, as a person would answer.
 const ANSWERS: &str = r#"
@@ -55,7 +55,8 @@ fn refused() {
     sandbox.profile_named("coder");
     let outcome = sandbox.run(&["git", "init", "-q", "repo"]);
     outcome.assert(outcome.code() != 0 && outcome.code() != 125, "git init fails by itself");
-    outcome.assert(outcome.err().contains("this is final, do not retry"), "it is said that this is final");
+    let told = "it is not permitted here; this is final, do not retry";
+    outcome.assert(outcome.err().contains(told), "it is said that this is final, and that nobody decided it");
     for guarded in ["repo/.git/config", "repo/.git/hooks"] {
         let path = sandbox.workspace().join(guarded);
         outcome.assert(!path.exists(), &format!("{guarded} is not there"));
