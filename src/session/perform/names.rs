@@ -151,7 +151,8 @@ impl Run<'_> {
         let mut wanted =
             Wanted::new(Operation::Rename, path.clone()).directory(is_directory).other(other.clone()).reaching(reach);
         if is_directory && self.judge().guards_names_anywhere() {
-            wanted = wanted.moving(tree::names_below(here, path, &there.path())?);
+            let guarded = |path: &RawPath| self.judge().is_guarded_anywhere(path);
+            wanted = wanted.moving(tree::names_below(here, path, &there.path(), guarded)?);
         }
         Ok(wanted)
     }
