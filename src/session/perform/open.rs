@@ -294,10 +294,7 @@ const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
 /// The directory in which the last component of a path is looked up.
 fn pinned_parents(base: &OwnedFd, path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     let (parents, _) = split_last(path.to_bytes());
-    if parents.is_empty() {
-        return Ok(rustix::io::fcntl_dupfd_cloexec(base, 0)?);
-    }
-    let parents = CString::new(parents).map_err(|_| Errno::INVAL)?;
+    let parents = CString::new(if parents.is_empty() { b"." } else { parents }).map_err(|_| Errno::INVAL)?;
     Ok(openat2(base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
