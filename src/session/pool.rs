@@ -54,12 +54,14 @@ impl Pool {
             rustix::fs::Mode::empty(),
         )
         .map_err(std::io::Error::from)?;
+        let listener = Listener::new(listener);
+        listener.wake_synchronously();
         let pool = Arc::new(Pool {
-            listener: Listener::new(listener),
+            listener,
             performer,
             procfs,
             descriptors,
-            watch: Watch::new(),
+            watch: Watch::default(),
             threads: AtomicUsize::new(0),
             receiving: AtomicUsize::new(0),
         });

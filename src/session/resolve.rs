@@ -198,7 +198,7 @@ impl Resolver {
                     () if is_plain(parents) => RawPath::new(trimmed(parents)),
                     () => path_of(directory.as_fd())?,
                 };
-                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, followed: 0, links: links }))
+                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, followed: 0, links }))
             }
             Err(rustix::io::Errno::LOOP) => {
                 let root = openat2(CWD, c"/", DIRECTORY, Mode::empty(), NO_LINKS).map_err(Errno::from)?;

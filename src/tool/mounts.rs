@@ -105,11 +105,8 @@ pub fn build_view(places: &Places<'_>) -> Result<(), MountError> {
         make_directories(&path)?;
         attach(&tree, &path)?;
     }
-    // Once everything that is kept has its place, nobody adds to these; not even a session of root's, which owns them.
-    for path in ["/run"] {
-        set_attributes(CWD, path, false, libc::MOUNT_ATTR_RDONLY, 0).step("make read-only", path)?;
-    }
-    Ok(())
+    // Once everything that is kept has its place, nobody adds to it; not even a session of root's, which owns it.
+    set_attributes(CWD, "/run", false, libc::MOUNT_ATTR_RDONLY, 0).step("make read-only", "/run")
 }
 
 /// Mount what belongs to the pid and ipc namespaces of the calling process: pid 1 of the session.
