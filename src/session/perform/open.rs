@@ -122,8 +122,9 @@ impl Run<'_> {
                 operation = Operation::Create;
             }
         }
-        let reach = if operation == Operation::Create { Reach::Below } else { Reach::Object };
-        let wanted = Wanted::new(operation, path).reaching(reach);
+        // Whether the name is there may change at any time, and a file that stands where a directory is expected, such as a
+        // `.git` that names another, speaks for all that is guarded below.
+        let wanted = Wanted::new(operation, path).reaching(Reach::Below);
         self.judge().permit(self.target, &[wanted], approvals, || foresee::open(place, how))
     }
 
@@ -170,7 +171,7 @@ impl Run<'_> {
             return Err(Errno::LOOP.into());
         }
         let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
-        let wanted = Wanted::new(operation, path);
+        let wanted = Wanted::new(operation, path).reaching(Reach::Below);
         let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.check_room(how)?;
         self.still_wanted()?;
@@ -269,7 +270,7 @@ impl Run<'_> {
             return Ok(Answer::Native(native));
         }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
-        let wanted = Wanted::new(Operation::Truncate, path);
+        let wanted = Wanted::new(Operation::Truncate, path).reaching(Reach::Below);
         let _permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.still_wanted()?;
         let mut name = Decimal::default();
