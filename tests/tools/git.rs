@@ -3,8 +3,10 @@
 use crate::Test;
 use crate::case::{Case, Policy, nothing};
 
-pub const TESTS: &[Test] =
-    &[("init_commit_rebase_gc_worktree_clone_and_push", everyday), ("with_nobody_to_ask_git_cannot_begin_and_is_told_so", refused)];
+pub const TESTS: &[Test] = &[
+    ("init_commit_rebase_gc_worktree_clone_and_push", everyday),
+    ("with_nobody_to_ask_git_cannot_begin_and_is_told_so", refused),
+];
 
 /// One yes for a directory of hooks, one for each file besides, as a person would answer.
 const ANSWERS: &str = r#"
