@@ -144,6 +144,11 @@ impl Pool {
         self.listener.answer(notification, answer);
     }
 
+    /// For [`Watch`]: whether questions are open whose threads may come back.
+    pub(super) fn take_back_parked(&self) -> bool {
+        self.performer.judge().take_back_parked()
+    }
+
     /// For [`Watch`]: the target of an attempt that takes long.
     pub(super) fn target<'a>(&'a self, notification: &'a Notification) -> Target<'a> {
         Target::new(&self.listener, notification, self.procfs.as_fd())

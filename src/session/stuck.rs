@@ -128,9 +128,10 @@ impl Shared {
                     look_at(&pool, *thread, state, *generation);
                 }
             }
+            let waits_for_somebody = pool.take_back_parked();
             drop(pool);
             seen = working.into_iter().map(|(thread, _, generation)| (thread, generation)).collect();
-            if seen.is_empty() {
+            if seen.is_empty() && !waits_for_somebody {
                 self.sleep();
             }
         }

@@ -1,6 +1,6 @@
 //! open(2) and its family, and truncate(2): files come into being or are opened here and go to the tool as descriptors.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
@@ -192,7 +192,12 @@ impl Run<'_> {
         } else {
             OFlags::empty()
         };
+        let trailing_slash = path.as_bytes().ends_with(b"/");
         for _ in 0..LINKS_AT_MOST {
+            if has(how, libc::O_CREAT) && trailing_slash {
+                pinned_parents(&base, &path, resolve)?;
+                return Err(Errno::ISDIR.into());
+            }
             let pinned = openat2(&base, &*path, OFlags::PATH | OFlags::CLOEXEC | nofollow, Mode::empty(), resolve);
             match pinned {
                 Ok(handle) if has(how, libc::O_TMPFILE) => {
@@ -201,22 +206,13 @@ impl Run<'_> {
                 }
                 Ok(handle) => {
                     let path = path_of(handle.as_fd())?;
-                    if path_is_directory_form(&at.path) && has(how, libc::O_CREAT) {
-                        return Err(Errno::ISDIR.into());
-                    }
                     return self.reopen(Object { handle, path }, how, approvals);
                 }
                 Err(rustix::io::Errno::NOENT) if has(how, libc::O_CREAT) => {}
                 Err(errno) => return Err(Errno::from(errno).into()),
             }
             let (parents, name) = split_last(path.as_bytes());
-            let parents = CString::new(parents).map_err(|_| Errno::INVAL)?;
-            let directory = if parents.is_empty() {
-                rustix::io::fcntl_dupfd_cloexec(&base, 0)
-            } else {
-                openat2(&base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)
-            };
-            let directory = directory.map_err(Errno::from)?;
+            let directory = pinned_parents(&base, &path, resolve)?;
             let directory_path = path_of(directory.as_fd())?;
             let name = CString::new(name).map_err(|_| Errno::INVAL)?;
             if let Ok(text) = readlinkat(&directory, &*name, Vec::new()) {
@@ -224,7 +220,7 @@ impl Run<'_> {
                     return Err(if nofollow.is_empty() { Errno::LOOP } else { Errno::EXIST }.into());
                 }
                 // A link to nowhere: what would be created is where it points, by the same rules.
-                let mut next = if text.as_bytes().starts_with(b"/") { Vec::new() } else { parents.into_bytes() };
+                let mut next = if text.as_bytes().starts_with(b"/") { Vec::new() } else { parents.to_vec() };
                 next.extend_from_slice(text.as_bytes());
                 path = CString::new(next).map_err(|_| Errno::INVAL)?;
                 continue;
@@ -281,8 +277,14 @@ fn links_of(how: OpenHow) -> Links {
 
 const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
 
-fn path_is_directory_form(path: &Result<CString, Errno>) -> bool {
-    path.as_ref().is_ok_and(|path| path.as_bytes().ends_with(b"/"))
+/// The directory in which the last component of a path is looked up.
+fn pinned_parents(base: &OwnedFd, path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+    let (parents, _) = split_last(path.to_bytes());
+    if parents.is_empty() {
+        return Ok(rustix::io::fcntl_dupfd_cloexec(base, 0)?);
+    }
+    let parents = CString::new(parents).map_err(|_| Errno::INVAL)?;
+    Ok(openat2(base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
 /// The text before the last component, and that component with its slashes.
