@@ -5,6 +5,7 @@
 mod builds;
 mod case;
 mod copies;
+mod demo;
 mod git;
 mod packages;
 mod programs;
@@ -21,6 +22,7 @@ type Test = (&'static str, fn());
 const TESTS: &[(&str, &[Test])] = &[
     ("builds", builds::TESTS),
     ("copies", copies::TESTS),
+    ("demo", demo::TESTS),
     ("git", git::TESTS),
     ("packages", packages::TESTS),
     ("programs", programs::TESTS),
