@@ -34,7 +34,7 @@ pub struct Wanted {
     /// The other end of a rename or link, or a symlink's text.
     pub other: Option<RawPath>,
     pub reach: Reach,
-    /// Names below that exist, when a directory moves: as they are and as they would be.
+    /// Guarded names below that exist, when a directory moves: as they are and as they would be.
     pub moved: Vec<RawPath>,
 }
 
@@ -143,6 +143,11 @@ impl Judge {
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
     pub fn guards_names_anywhere(&self) -> bool {
         self.policy.has_floating(Access::Write)
+    }
+
+    /// Whether one of those rules speaks about this name, whatever was granted.
+    pub fn guards_name(&self, name: &RawPath) -> bool {
+        self.policy.floating(Access::Write, name, MAIN, &Grants::new()).is_some()
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give

@@ -129,8 +129,8 @@ impl Run<'_> {
         refuse_acting_name(&new)?;
         let mut wanted = Vec::new();
         if !old.is_special() && !new.is_special() {
-            wanted.push(self.end_of_rename(&old, &new, &old_path, &new_path)?);
-            wanted.push(self.end_of_rename(&new, &old, &new_path, &old_path)?);
+            wanted.push(self.end_of_rename(&old, &old_path, &new_path)?);
+            wanted.push(self.end_of_rename(&new, &new_path, &old_path)?);
             if wanted.iter().any(|end| end.reach == Reach::Link) {
                 // A link that leaves one end comes to be at the other.
                 wanted.iter_mut().for_each(|end| end.reach = Reach::Link);
@@ -160,7 +160,7 @@ impl Run<'_> {
     }
 
     /// One end of a rename, with the names below it where a directory moves.
-    fn end_of_rename(&self, here: &Place, there: &Place, path: &RawPath, other: &RawPath) -> Result<Wanted, Halt> {
+    fn end_of_rename(&self, here: &Place, path: &RawPath, other: &RawPath) -> Result<Wanted, Halt> {
         let stat = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
         let kind = stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode));
         let is_directory = kind == Some(FileType::Directory);
@@ -168,7 +168,7 @@ impl Run<'_> {
         let mut wanted =
             Wanted::new(Operation::Rename, path.clone()).directory(is_directory).other(other.clone()).reaching(reach);
         if is_directory && self.judge().guards_names_anywhere() {
-            wanted = wanted.moving(tree::names_below(here, path, &there.path())?);
+            wanted = wanted.moving(tree::names_below(here, path, other, |name| self.judge().guards_name(name))?);
         }
         Ok(wanted)
     }
