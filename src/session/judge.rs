@@ -39,7 +39,7 @@ pub struct Wanted {
     /// The other end of a rename or link, or a symlink's text.
     pub other: Option<RawPath>,
     pub reach: Reach,
-    /// Names below that exist, when a directory moves: as they are and as they would be.
+    /// Names below that are protected wherever they stand, when a directory moves: as they are and as they would be.
     pub moved: Vec<RawPath>,
 }
 
@@ -172,6 +172,13 @@ impl Judge {
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
     pub fn guards_names_anywhere(&self) -> bool {
         self.policy.has_floating(Access::Write)
+    }
+
+    /// Whether this name is protected wherever it stands.
+    pub fn is_guarded_anywhere(&self, path: &RawPath) -> bool {
+        self.policy
+            .floating(Access::Write, path, MAIN, &Grants::new())
+            .is_some_and(|verdict| verdict.level > Level::Allow)
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give

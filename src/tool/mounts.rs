@@ -182,7 +182,8 @@ fn open_devices() -> Result<Vec<(&'static str, OwnedFd)>, MountError> {
             return Err(MountError::NotThatDevice(name));
         }
         let tree = clone_tree(node, false).step("keep", &path)?;
-        set_attributes(&tree, "", false, libc::MOUNT_ATTR_NOEXEC, libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_RDONLY)
+        // Read-only is the node, whose mode, times and owner are the host's; the device behind it is written as ever.
+        set_attributes(&tree, "", false, libc::MOUNT_ATTR_NOEXEC | libc::MOUNT_ATTR_RDONLY, libc::MOUNT_ATTR_NODEV)
             .step("allow devices on", &path)?;
         devices.push((name, tree));
     }

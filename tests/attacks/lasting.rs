@@ -1,10 +1,11 @@
 //! Attack 40: files that something outside the session runs later, under the built-in profile for coding agents.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Test;
 use crate::engine::{self, Family};
-use crate::raw::{self, Raw};
+use crate::raw::{self, Raw, sys, text};
 use crate::support::Sandbox;
 
 pub const TESTS: &[Test] = &[("what_is_run_outside_later_is_asked_for", || engine::run_family(&LASTING))];
@@ -17,6 +18,10 @@ fn prepare() -> Sandbox {
     sandbox.file(&work.join(".git/HEAD"), "ref: refs/heads/main\n");
     sandbox.dir(&work.join(".git/hooks"));
     sandbox.file(&work.join("module/.envrc"), "original\n");
+    sandbox.file(&work.join(".git/modules/b"), "a file\n");
+    sandbox.file(&work.join("tree/.git"), "gitdir: elsewhere\n");
+    sandbox.file(&work.join("evil/hooks/pre-commit"), "evil\n");
+    sandbox.dir(&work.join("race"));
     sandbox.file(&work.join("plain/file"), "plain\n");
     for dir in [".config/systemd/user", ".config/autostart", ".local/bin", ".ssh"] {
         sandbox.dir(&sandbox.home().join(dir));
@@ -25,7 +30,19 @@ fn prepare() -> Sandbox {
 }
 
 fn guarded(sandbox: &Sandbox) -> Vec<PathBuf> {
-    let work = [".git/hooks", ".git/config", ".envrc", "module/.envrc", "new/.envrc", ".vscode", "plain/.envrc"];
+    let work = [
+        ".git/hooks",
+        ".git/config",
+        ".git/modules/a",
+        ".git/modules/b",
+        ".envrc",
+        "module/.envrc",
+        "new/.envrc",
+        ".vscode",
+        "plain/.envrc",
+        "race/.git",
+        "tree/.git",
+    ];
     let home = [".bashrc", ".profile", ".config", ".local", ".ssh"];
     let mut all: Vec<PathBuf> = work.iter().map(|name| sandbox.workspace().join(name)).collect();
     all.extend(home.iter().map(|name| sandbox.home().join(name)));
@@ -35,6 +52,24 @@ fn guarded(sandbox: &Sandbox) -> Vec<PathBuf> {
 
 fn steps(all: &[fn() -> Raw]) -> Raw {
     all.iter().try_fold(0, |_, step| step())
+}
+
+/// Makes the file while another thread makes and removes a directory of that name: a name that is there one moment and
+/// gone the next.
+fn make_where_a_directory_comes_and_goes(path: &str) -> Raw {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flipper = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = raw::mkdir(path);
+                let _ = raw::rmdir(path);
+            }
+        });
+        let result = (0..2_000).map(|_| make(path)).find(Result::is_ok).unwrap_or(Err(libc::EACCES));
+        stop.store(true, Ordering::Relaxed);
+        let _ = flipper.join();
+        result
+    })
 }
 
 fn make(path: &str) -> Raw {
@@ -80,6 +115,18 @@ pub const LASTING: Family = Family {
                 || raw::rename(".git", "old"),
                 || raw::symlink("g", ".git"),
             ])
+        }),
+        ("git-file-rewritten", || raw::overwrite("tree/.git", 0)),
+        ("git-file-cut", || sys(libc::SYS_truncate, [text("tree/.git").at(), 0])),
+        ("git-file-where-a-directory-comes-and-goes", || make_where_a_directory_comes_and_goes("race/.git")),
+        ("module-as-a-link-that-is-renamed", || {
+            steps(&[|| raw::symlink("../../evil", "l"), || raw::rename("l", ".git/modules/a")])
+        }),
+        ("module-as-a-link-that-is-exchanged", || {
+            steps(&[|| raw::symlink("../../evil", "l"), || raw::exchange("l", ".git/modules/b")])
+        }),
+        ("module-as-a-link-that-is-hard-linked", || {
+            steps(&[|| raw::symlink("../../evil", "l"), || raw::link("l", ".git/modules/a")])
         }),
         ("hook-by-a-link", || steps(&[|| raw::symlink(".git/hooks", "h"), || make("h/pre-commit")])),
         ("hook-as-a-link", || raw::symlink("../../free", ".git/hooks/pre-commit")),

@@ -6,6 +6,7 @@
 
 mod abi;
 mod descriptors;
+mod devices;
 mod engine;
 mod floods;
 mod killed;
@@ -44,6 +45,7 @@ type Inside = (&'static str, fn(&[String]));
 const TESTS: &[(&str, &[Test])] = &[
     ("abi", abi::TESTS),
     ("descriptors", descriptors::TESTS),
+    ("devices", devices::TESTS),
     ("floods", floods::TESTS),
     ("killed", killed::TESTS),
     ("lasting", lasting::TESTS),
@@ -69,6 +71,7 @@ const TESTS: &[(&str, &[Test])] = &[
 const INSIDE: &[&[Inside]] = &[
     abi::INSIDE,
     descriptors::INSIDE,
+    devices::INSIDE,
     engine::INSIDE,
     floods::INSIDE,
     killed::INSIDE,

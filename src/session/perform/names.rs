@@ -131,6 +131,10 @@ impl Run<'_> {
         if !old.is_special() && !new.is_special() {
             wanted.push(self.end_of_rename(&old, &new, &old_path, &new_path)?);
             wanted.push(self.end_of_rename(&new, &old, &new_path, &old_path)?);
+            if wanted.iter().any(|end| end.reach == Reach::Link) {
+                // A link that leaves one end comes to be at the other.
+                wanted.iter_mut().for_each(|end| end.reach = Reach::Link);
+            }
             if !exchange && let (Some(_), [source, destination]) = (foresee::existing(&new), wanted.as_mut_slice()) {
                 // What comes to be at the destination is what the source is.
                 destination.is_directory = source.is_directory;
@@ -151,7 +155,8 @@ impl Run<'_> {
         let mut wanted =
             Wanted::new(Operation::Rename, path.clone()).directory(is_directory).other(other.clone()).reaching(reach);
         if is_directory && self.judge().guards_names_anywhere() {
-            wanted = wanted.moving(tree::names_below(here, path, &there.path())?);
+            let guarded = |path: &RawPath| self.judge().is_guarded_anywhere(path);
+            wanted = wanted.moving(tree::names_below(here, path, &there.path(), guarded)?);
         }
         Ok(wanted)
     }
@@ -186,7 +191,9 @@ impl Run<'_> {
             if let Some(path) = &source_path {
                 wanted.push(Wanted::new(Operation::Link, path.clone()).other(new_path.clone()));
             }
-            let mut destination = Wanted::new(Operation::Link, new_path.clone()).reaching(Reach::Below);
+            // A hard link to a symbolic link is one more symbolic link.
+            let reach = if is_symlink(&source)? { Reach::Link } else { Reach::Below };
+            let mut destination = Wanted::new(Operation::Link, new_path.clone()).reaching(reach);
             destination.other.clone_from(&source_path);
             wanted.push(destination);
         }
@@ -238,4 +245,13 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// Whether what is linked is itself a symbolic link.
+fn is_symlink(source: &Found) -> Result<bool, Errno> {
+    let stat = match source {
+        Found::Place(place) => statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?,
+        Found::Object(object) => statat(&object.handle, c"", AtFlags::EMPTY_PATH)?,
+    };
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }

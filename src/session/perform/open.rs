@@ -36,6 +36,14 @@ fn only_reads(how: OpenHow) -> bool {
             && !has(how, libc::O_TRUNC))
 }
 
+/// An open for reading that makes the file if it is not there, as lock files are opened: of one that is there it only reads.
+fn creates_only_if_missing(how: OpenHow) -> bool {
+    how.flags & libc::O_ACCMODE as u64 == libc::O_RDONLY as u64
+        && has(how, libc::O_CREAT)
+        && !has(how, libc::O_EXCL)
+        && !has(how, libc::O_TRUNC)
+}
+
 impl Run<'_> {
     pub(super) fn open(&self, at: &At, how: OpenHow, strict: bool, approvals: &mut Approvals) -> Result<Answer, Halt> {
         if only_reads(how)
@@ -82,6 +90,12 @@ impl Run<'_> {
             // A link in scratch may lead to where only the supervisor can open.
             return if stays || !place.is_link() { Ok(Answer::Native(native)) } else { Err(Errno::LOOP.into()) };
         }
+        if creates_only_if_missing(how)
+            && place.is_regular_file()
+            && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
+        {
+            return Ok(Answer::Native(harmless));
+        }
         let permit = self.permit_open(place, path, how, approvals)?;
         self.check_room(how)?;
         if has(how, libc::O_CREAT) {
@@ -108,8 +122,9 @@ impl Run<'_> {
                 operation = Operation::Create;
             }
         }
-        let reach = if operation == Operation::Create { Reach::Below } else { Reach::Object };
-        let wanted = Wanted::new(operation, path).reaching(reach);
+        // Whether the name is there may change at any time, and a file that stands where a directory is expected, such as a
+        // `.git` that names another, speaks for all that is guarded below.
+        let wanted = Wanted::new(operation, path).reaching(Reach::Below);
         self.judge().permit(self.target, &[wanted], approvals, || foresee::open(place, how))
     }
 
@@ -156,7 +171,7 @@ impl Run<'_> {
             return Err(Errno::LOOP.into());
         }
         let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
-        let wanted = Wanted::new(operation, path);
+        let wanted = Wanted::new(operation, path).reaching(Reach::Below);
         let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.check_room(how)?;
         self.still_wanted()?;
@@ -255,7 +270,7 @@ impl Run<'_> {
             return Ok(Answer::Native(native));
         }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
-        let wanted = Wanted::new(Operation::Truncate, path);
+        let wanted = Wanted::new(Operation::Truncate, path).reaching(Reach::Below);
         let _permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.still_wanted()?;
         let mut name = Decimal::default();
@@ -280,10 +295,7 @@ const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
 /// The directory in which the last component of a path is looked up.
 fn pinned_parents(base: &OwnedFd, path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     let (parents, _) = split_last(path.to_bytes());
-    if parents.is_empty() {
-        return Ok(rustix::io::fcntl_dupfd_cloexec(base, 0)?);
-    }
-    let parents = CString::new(parents).map_err(|_| Errno::INVAL)?;
+    let parents = CString::new(if parents.is_empty() { b"." } else { parents }).map_err(|_| Errno::INVAL)?;
     Ok(openat2(base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
