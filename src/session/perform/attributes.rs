@@ -84,7 +84,7 @@ impl Run<'_> {
             return Ok(self.judge().permit_nameless());
         }
         refuse_acting(object.handle.as_fd(), Errno::PERM)?;
-        let wanted = Wanted::new(change.operation(), object.judged_path()?).directory(object.is_directory()?);
+        let wanted = Wanted::of(change.operation(), object)?.directory(object.is_directory()?);
         self.judge().permit(self.target, &[wanted], approvals, || {
             match change {
                 _ if change.is_for_the_owner() => foresee::owned(&object.handle),
