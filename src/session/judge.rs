@@ -11,6 +11,7 @@ use super::calls::{Calls, MAIN};
 use super::floor::Scratch;
 use super::interrupt;
 use super::listener::Answer;
+use super::resolve::Object;
 use super::target::{Target, Unreadable};
 use super::upstream::{Unasked, Upstream};
 use crate::common::access::{Access, Level};
@@ -41,6 +42,8 @@ pub struct Wanted {
     pub reach: Reach,
     /// Guarded names below that exist, when a directory moves: as they are and as they would be.
     pub moved: Vec<RawPath>,
+    /// Where the object was found by a descriptor or link: the device that it is on.
+    pub device: Option<u64>,
 }
 
 /// What else is touched with the object.
@@ -55,7 +58,21 @@ pub enum Reach {
 
 impl Wanted {
     pub fn new(operation: Operation, object: RawPath) -> Wanted {
-        Wanted { object, operation, is_directory: false, other: None, reach: Reach::Object, moved: Vec::new() }
+        Wanted {
+            object,
+            operation,
+            is_directory: false,
+            other: None,
+            reach: Reach::Object,
+            moved: Vec::new(),
+            device: None,
+        }
+    }
+
+    /// A change of something that is pinned already, at the path that it is judged by.
+    pub fn of(operation: Operation, object: &Object) -> Result<Wanted, Errno> {
+        let device = rustix::fs::fstat(&object.handle)?.st_dev;
+        Ok(Wanted { device: Some(device), ..Wanted::new(operation, object.judged_path()?) })
     }
 
     pub fn directory(mut self, is_directory: bool) -> Wanted {
@@ -86,7 +103,17 @@ pub struct Permit(());
 
 /// What was said yes to while this attempt waits; it holds for this attempt alone.
 #[derive(Debug, Default)]
-pub struct Approvals(Vec<RawPath>);
+pub struct Approvals(Vec<Wanted>);
+
+impl Approvals {
+    /// Whether it was this that somebody said yes to: the object, what is done with it, and where it goes.
+    fn cover(&self, wanted: &Wanted) -> bool {
+        self.0.iter().any(|approved| {
+            (&approved.object, approved.operation, &approved.other, approved.is_directory)
+                == (&wanted.object, wanted.operation, &wanted.other, wanted.is_directory)
+        })
+    }
+}
 
 /// Why there is no permit.
 #[derive(Debug)]
@@ -190,11 +217,15 @@ impl Judge {
     ) -> Result<Permit, Halt> {
         let mut to_record = Vec::new();
         for wanted in wanted {
-            if self.scratch.covers(&wanted.object) || approvals.0.contains(&wanted.object) {
+            if self.scratch.covers(&wanted.object, wanted.device) {
                 continue;
             }
-            let (verdict, call, granted_by) = self.verdict(target, wanted)?;
+            let (mut verdict, call, granted_by) = self.verdict(target, wanted)?;
+            if verdict.level == Level::Allow && self.is_of_the_host(&verdict, wanted) {
+                verdict.level = Level::Ask;
+            }
             match verdict.level {
+                Level::Allow | Level::Notify | Level::Ask if approvals.cover(wanted) => {}
                 Level::Allow if matches!(verdict.basis, Source::Scratch(_)) => {}
                 Level::Allow if granted_by.is_none() && wanted.object.is_within(&self.workspace) => {}
                 Level::Allow | Level::Notify => {
@@ -206,7 +237,7 @@ impl Judge {
                         return Err(errno.into());
                     }
                     self.ask(target, wanted, &verdict)?;
-                    approvals.0.push(wanted.object.clone());
+                    approvals.0.push(wanted.clone());
                     return Err(Halt::Again);
                 }
                 // Nobody can prove who they are to this broker, so `authenticate` is no.
@@ -225,6 +256,14 @@ impl Judge {
             }
         }
         Ok(Permit(()))
+    }
+
+    /// Whether scratch would be the reason to allow this, but its path is that of something else than the session's scratch.
+    fn is_of_the_host(&self, verdict: &Verdict, wanted: &Wanted) -> bool {
+        let (Source::Scratch(at), Some(device)) = (verdict.basis, wanted.device) else { return false };
+        let root = self.policy.profile().scratch.get(at);
+        let own = root.and_then(|root| rustix::fs::stat(root.as_path()).ok()).map(|stat| stat.st_dev);
+        own != Some(device) && !wanted.object.is_within(&self.workspace)
     }
 
     /// A permit for an object that has no name in any file system: a pipe, a socket, a memfd.

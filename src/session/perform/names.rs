@@ -191,7 +191,11 @@ impl Run<'_> {
         let special = matches!(&source, Found::Place(place) if place.is_special());
         if !new.is_special() && !special {
             if let Some(path) = &source_path {
-                wanted.push(Wanted::new(Operation::Link, path.clone()).other(new_path.clone()));
+                let source = match &source {
+                    Found::Place(_) => Wanted::new(Operation::Link, path.clone()),
+                    Found::Object(object) => Wanted::of(Operation::Link, object)?,
+                };
+                wanted.push(source.other(new_path.clone()));
             }
             // A hard link to a symbolic link is one more symbolic link.
             let reach = if is_symlink(&source)? { Reach::Link } else { Reach::Below };
