@@ -39,7 +39,7 @@ pub struct Wanted {
     /// The other end of a rename or link, or a symlink's text.
     pub other: Option<RawPath>,
     pub reach: Reach,
-    /// Names below that are protected wherever they stand, when a directory moves: as they are and as they would be.
+    /// Guarded names below that exist, when a directory moves: as they are and as they would be.
     pub moved: Vec<RawPath>,
 }
 
@@ -174,11 +174,9 @@ impl Judge {
         self.policy.has_floating(Access::Write)
     }
 
-    /// Whether this name is protected wherever it stands.
-    pub fn is_guarded_anywhere(&self, path: &RawPath) -> bool {
-        self.policy
-            .floating(Access::Write, path, MAIN, &Grants::new())
-            .is_some_and(|verdict| verdict.level > Level::Allow)
+    /// Whether one of those rules speaks about this name, whatever was granted.
+    pub fn guards_name(&self, name: &RawPath) -> bool {
+        self.policy.floating(Access::Write, name, MAIN, &Grants::new()).is_some()
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give
@@ -249,7 +247,11 @@ impl Judge {
             Reach::Below => self.policy.below(Access::Write, &wanted.object, call, &grants),
             Reach::Link => self.policy.below_link(Access::Write, &wanted.object, call, &grants),
         };
-        let moved = wanted.moved.iter().filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
+        let moved = wanted
+            .moved
+            .iter()
+            .filter(|path| !self.scratch.covers(path))
+            .filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
         below.into_iter().chain(moved).for_each(&mut consider);
         let by = match strictest.source {
             Source::Grant(at) => grants.get(at).map(|grant| grant.by.clone()),
