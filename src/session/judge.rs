@@ -289,7 +289,7 @@ impl Judge {
         let moved = wanted
             .moved
             .iter()
-            .filter(|path| !self.scratch.covers(path))
+            .filter(|path| !self.scratch.covers(path, None))
             .filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
         below.into_iter().chain(moved).for_each(&mut consider);
         let by = match strictest.source {
