@@ -235,6 +235,10 @@ impl Sandbox {
         unsafe {
             command.pre_exec(move || {
                 libc::setsid();
+                // Whatever started the tests, as `&` does with ^C, may ignore signals.
+                for signal in (1..=31).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 if on_terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) != 0 {
                     return Err(std::io::Error::last_os_error());
                 }
