@@ -8,6 +8,7 @@ mod foresee;
 mod names;
 mod open;
 mod tree;
+mod turns;
 
 use std::os::fd::BorrowedFd;
 
@@ -28,11 +29,12 @@ const TRIES_AT_MOST: u32 = 64;
 pub struct Performer {
     resolver: Resolver,
     judge: Judge,
+    turns: turns::Turns,
 }
 
 impl Performer {
     pub fn new(resolver: Resolver, judge: Judge) -> Performer {
-        Performer { resolver, judge }
+        Performer { resolver, judge, turns: turns::Turns::default() }
     }
 
     pub fn judge(&self) -> &Judge {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
 
 use super::foresee;
+use super::turns::Turn;
 use super::{Run, done, refuse_acting};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
@@ -59,6 +60,7 @@ impl Run<'_> {
         loop {
             let place = match found {
                 Found::Object(object) => return self.reopen(object, how, approvals),
+                Found::Place(place) if approvals.names_moved() => place.where_it_is()?,
                 Found::Place(place) => place,
             };
             match self.open_place(&place, how, approvals) {
@@ -84,12 +86,27 @@ impl Run<'_> {
         }
         let permit = self.permit_open(place, path, how, approvals)?;
         self.check_room(how)?;
-        if has(how, libc::O_CREAT) {
-            self.take_umask()?;
-        }
-        self.still_wanted()?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
-        self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit)
+        if !has(how, libc::O_CREAT) {
+            self.still_wanted()?;
+            return self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit);
+        }
+        if is_fifo(place) && !has(how, libc::O_EXCL) {
+            // It may wait for a reader, which is nobody's turn; and nothing is made.
+            self.still_wanted()?;
+            let how = OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how };
+            return match sys::openat2(place.directory.as_fd(), &place.name, how) {
+                Err(Errno::NOENT) => Err(Halt::Again),
+                opened => self.hand_over(opened?, how, &permit),
+            };
+        }
+        self.take_umask()?;
+        self.in_turn(Turn::Shared, &[place], approvals, || {
+            if is_fifo(place) && !has(how, libc::O_EXCL) {
+                return Err(Halt::Again);
+            }
+            self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit)
+        })
     }
 
     fn permit_open(
@@ -281,6 +298,11 @@ fn links_of(how: OpenHow) -> Links {
 }
 
 const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
+
+fn is_fifo(place: &Place) -> bool {
+    let stat = statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
 
 fn path_is_directory_form(path: &Result<CString, Errno>) -> bool {
     path.as_ref().is_ok_and(|path| path.as_bytes().ends_with(b"/"))
