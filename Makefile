@@ -13,8 +13,9 @@ TOOLS    := $(TARGET)/tools
 
 bindir     := $(DESTDIR)$(PREFIX)/bin
 libexecdir := $(DESTDIR)$(PREFIX)/libexec/gated
-profiledir := $(DESTDIR)$(PREFIX)/lib/gated/profiles
 docdir     := $(DESTDIR)$(PREFIX)/share/doc/gated
+# The built-in profiles, to read and to copy from; the programs hold them themselves.
+profiledir := $(docdir)/profiles
 
 .DEFAULT_GOAL := help
 .PHONY: run build test soak bench lint advisories docs install uninstall clean help
@@ -58,7 +59,7 @@ $(BINARIES) &:
 	$(CARGO) build --release --locked
 
 install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
-	install -d $(bindir) $(libexecdir) $(profiledir) $(docdir)
+	install -d $(bindir) $(libexecdir) $(docdir) $(profiledir)
 	install -m 0755 $(RELEASE)/gated-run $(bindir)
 	install -m 0755 $(RELEASE)/gated-session $(libexecdir)
 	install -m 0644 $(PROFILES) $(profiledir)
@@ -66,8 +67,7 @@ install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
 
 uninstall: ## Remove what `make install` put there
 	rm -f $(bindir)/gated-run
-	rm -rf $(libexecdir) $(profiledir) $(docdir)
-	-rmdir $(DESTDIR)$(PREFIX)/lib/gated
+	rm -rf $(libexecdir) $(docdir)
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

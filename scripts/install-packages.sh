@@ -9,7 +9,8 @@ run="
 gcc:cc
 git:git
 python3:python3
-util-linux:script
+bsdutils:script
+util-linux:setpriv
 "
 test="
 $run

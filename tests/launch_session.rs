@@ -161,6 +161,24 @@ fn the_callers_conditions_are_the_commands() {
     outcome.assert(core.as_deref() == Some("Max core file size 1 1 bytes"), "no core_pattern handler runs");
 }
 
+/// As under sudo and wherever core files are switched off for good.
+#[test]
+fn a_caller_that_may_have_no_core_files_gets_a_session() {
+    const CAP_SYS_RESOURCE: u32 = 24;
+    let sandbox = Sandbox::new();
+    let outcome = around(&sandbox, "ulimit -c 0; exec \"$@\"", &sh("ulimit -H -c; ulimit -S -c"));
+    outcome.assert_code(0);
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("capabilities");
+    let capabilities = u64::from_str_radix(capabilities.trim(), 16).expect("a mask");
+    // dash counts in blocks of 512 bytes: 1 byte is 0 of them.
+    outcome.assert(outcome.out() == "0\n0\n", "core files are off");
+    let limits = around(&sandbox, "ulimit -c 0; exec \"$@\"", &["grep", "Max core", "/proc/self/limits"]).out();
+    let expected = if capabilities >> CAP_SYS_RESOURCE & 1 == 1 { "1 1" } else { "0 0" };
+    let found: Vec<&str> = limits.split_whitespace().skip(4).take(2).collect();
+    assert_eq!(found.join(" "), expected, "{limits}");
+}
+
 #[test]
 fn variables_that_the_profile_denies_are_not_passed() {
     let sandbox = Sandbox::new();

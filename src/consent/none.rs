@@ -1,6 +1,6 @@
 //! Nobody to ask: every request is denied at once.
 
-use crate::common::consent::{Answer, Asking, ConsentAgent, Prompt};
+use crate::common::consent::{Asking, ConsentAgent, ConsentError, Prompt};
 
 /// `--consent none`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,6 +12,6 @@ impl ConsentAgent for Nobody {
     }
 
     fn ask<'a>(&'a mut self, _prompt: &'a Prompt) -> Asking<'a> {
-        Box::pin(std::future::ready(Ok(Answer::Deny)))
+        Box::pin(std::future::ready(Err(ConsentError::Unavailable("nobody is there".to_owned()))))
     }
 }

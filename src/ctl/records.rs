@@ -92,6 +92,11 @@ pub fn open_consent(caller: &Caller, profile: &Profile, choice: &Consent) -> Res
 }
 
 impl Asked {
+    /// Whether somebody reads the prompts, who must not be tired by them.
+    pub fn is_a_person(&self) -> bool {
+        matches!(self, Asked::Person(_))
+    }
+
     /// The consent agent. Needs a tokio runtime.
     pub fn into_agent(self, person: &str, term: &str, screen: SharedScreen) -> io::Result<Box<dyn ConsentAgent>> {
         Ok(match self {

@@ -116,7 +116,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, RunError> {
         user: caller.tool.name.clone(),
         terms: SessionTerms {
             timeout: profile.prompt.timeout,
-            max_per_minute: profile.prompt.max_per_minute,
+            max_per_minute: if asked.is_a_person() { profile.prompt.max_per_minute } else { u32::MAX },
             home: profile.home.clone(),
         },
     };

@@ -34,12 +34,13 @@ impl Scratch {
     /// they are elsewhere by the time the kernel looks, Landlock denies.
     pub fn enforced(&self, attempt: &Attempt, objects: &[&RawPath]) -> Option<Enforced> {
         let opens = matches!(attempt, Attempt::Open { .. });
+        let writes = opens || matches!(attempt, Attempt::Truncate { .. });
         let granted = |object: &RawPath| {
             let inside = |root: &NativeRoot| {
                 let kind = match root.grant {
                     // The root itself is an entry of a directory without a grant; only an unnamed file is made *in* it.
                     NativeGrant::Scratch => opens || *object != root.path,
-                    NativeGrant::WriteFile => opens,
+                    NativeGrant::WriteFile => writes,
                 };
                 kind && object.is_within(&root.path)
             };

@@ -2,9 +2,10 @@
 //!
 //! Runs as the user in the supervisor. Nothing is performed without a [`Permit`], and only this file makes one.
 
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{PoisonError, RwLock};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use super::calls::{Calls, MAIN};
 use super::floor::Scratch;
@@ -22,6 +23,10 @@ use crate::common::request::{Operation, Request};
 use crate::common::wire::Record;
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
+
+/// How long a question stays open when its thread has gone to run a signal handler: with `SA_RESTART` it comes back with
+/// the same attempt at once, and the person who reads the prompt should not see it go and come.
+const PARKED: Duration = Duration::from_secs(1);
 
 /// How often a held thread is looked at for signals.
 const POLL: Duration = Duration::from_millis(50);
@@ -148,6 +153,20 @@ impl From<Unreadable> for Halt {
     }
 }
 
+/// A question whose thread may come back: its thread, what it wants, and where.
+#[derive(PartialEq, Eq, Hash)]
+struct Asker {
+    thread: i32,
+    operation: Operation,
+    object: RawPath,
+}
+
+/// A question that is open at the broker.
+struct Question {
+    request: Request,
+    answer: Receiver<Decision>,
+}
+
 /// The judge of one session.
 pub struct Judge {
     policy: Policy,
@@ -157,6 +176,7 @@ pub struct Judge {
     calls: Calls,
     workspace: RawPath,
     upstream: Upstream,
+    parked: Mutex<HashMap<Asker, (Instant, Question)>>,
 }
 
 impl Judge {
@@ -168,7 +188,16 @@ impl Judge {
         workspace: RawPath,
         upstream: Upstream,
     ) -> Judge {
-        Judge { policy, scratch, grants: RwLock::default(), session, calls, workspace, upstream }
+        Judge {
+            policy,
+            scratch,
+            grants: RwLock::default(),
+            session,
+            calls,
+            workspace,
+            upstream,
+            parked: Mutex::default(),
+        }
     }
 
     pub fn scratch(&self) -> &Scratch {
@@ -234,9 +263,6 @@ impl Judge {
             }
         }
         for (wanted, verdict, call, outcome, by) in to_record {
-            if let Some(errno) = foresee() {
-                return Err(errno.into());
-            }
             if !self.record(target, wanted, &verdict, call, outcome, by)? {
                 return Err(Errno::ACCES.into());
             }
@@ -272,7 +298,11 @@ impl Judge {
             Reach::Below => self.policy.below(Access::Write, &wanted.object, call, &grants),
             Reach::Link => self.policy.below_link(Access::Write, &wanted.object, call, &grants),
         };
-        let moved = wanted.moved.iter().filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
+        let moved = wanted
+            .moved
+            .iter()
+            .filter(|path| !self.scratch.covers(path, None))
+            .filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
         below.into_iter().chain(moved).for_each(&mut consider);
         let by = match strictest.source {
             Source::Grant(at) => grants.get(at).map(|grant| grant.by.clone()),
@@ -287,9 +317,42 @@ impl Judge {
 
     /// Holds the thread until somebody answers. `Ok` means yes.
     fn ask(&self, target: &Target<'_>, wanted: &Wanted, verdict: &Verdict) -> Result<(), Halt> {
-        let id = RequestId::random().map_err(|_| Errno::ACCES)?;
+        let asker =
+            Asker { thread: target.notification().thread, operation: wanted.operation, object: wanted.object.clone() };
+        let parked = self.parked().remove(&asker).map(|(_, question)| question);
+        let question = match parked {
+            // A thread's number may have become another's.
+            Some(question) if question.request.who == target.who()? => question,
+            Some(other) => {
+                self.upstream.withdraw(other.request.id);
+                self.put_question(target, wanted, verdict)?
+            }
+            None => self.put_question(target, wanted, verdict)?,
+        };
+        let decision = loop {
+            match question.answer.recv_timeout(POLL) {
+                Ok(decision) => break decision,
+                Err(RecvTimeoutError::Disconnected) => return Err(Errno::ACCES.into()),
+                Err(RecvTimeoutError::Timeout) => match interrupt::look(target) {
+                    Ok(()) => {}
+                    Err(halt @ Halt::Answer(Answer::Restart)) => {
+                        self.parked().insert(asker, (Instant::now(), question));
+                        return Err(halt);
+                    }
+                    Err(halt) => {
+                        self.upstream.withdraw(question.request.id);
+                        return Err(halt);
+                    }
+                },
+            }
+        };
+        self.keep(&question.request, &decision);
+        if decision.outcome == Outcome::Approved { Ok(()) } else { Err(Errno::ACCES.into()) }
+    }
+
+    fn put_question(&self, target: &Target<'_>, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {
         let request = Request {
-            id,
+            id: RequestId::random().map_err(|_| Errno::ACCES)?,
             session: self.session.clone(),
             call: self.call_of(target)?,
             who: target.who()?,
@@ -302,27 +365,31 @@ impl Judge {
             rule: self.policy.rule(verdict),
             remember: self.policy.remember(verdict),
         };
-        let decision = match self.upstream.ask(request.clone()) {
-            Ok(answer) => loop {
-                match answer.recv_timeout(POLL) {
-                    Ok(decision) => break decision,
-                    Err(RecvTimeoutError::Disconnected) => return Err(Errno::ACCES.into()),
-                    Err(RecvTimeoutError::Timeout) => {
-                        if let Err(halt) = interrupt::look(target) {
-                            self.upstream.withdraw(id);
-                            return Err(halt);
-                        }
-                    }
-                }
-            },
-            Err(Unasked::NoBroker) => return Err(Errno::ACCES.into()),
+        match self.upstream.ask(request.clone()) {
+            Ok(answer) => Ok(Question { request, answer }),
+            Err(Unasked::NoBroker) => Err(Errno::ACCES.into()),
             Err(Unasked::TooMany) => {
                 self.record(target, wanted, verdict, request.call, Outcome::NotPermitted, "broker".to_owned())?;
-                return Err(Errno::ACCES.into());
+                Err(Errno::ACCES.into())
             }
-        };
-        self.keep(&request, &decision);
-        if decision.outcome == Outcome::Approved { Ok(()) } else { Err(Errno::ACCES.into()) }
+        }
+    }
+
+    /// Takes back the questions whose threads have not come back. Says whether there are others still.
+    pub fn take_back_parked(&self) -> bool {
+        let mut parked = self.parked();
+        let late: Vec<Question> =
+            parked.extract_if(|_, (since, _)| since.elapsed() > PARKED).map(|(_, (_, question))| question).collect();
+        let others = !parked.is_empty();
+        drop(parked);
+        for question in late {
+            self.upstream.withdraw(question.request.id);
+        }
+        others
+    }
+
+    fn parked(&self) -> MutexGuard<'_, HashMap<Asker, (Instant, Question)>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers an answer that outlives its attempt. One that is broader than allowed is good for the attempt alone.

@@ -54,12 +54,14 @@ impl Pool {
             rustix::fs::Mode::empty(),
         )
         .map_err(std::io::Error::from)?;
+        let listener = Listener::new(listener);
+        listener.wake_synchronously();
         let pool = Arc::new(Pool {
-            listener: Listener::new(listener),
+            listener,
             performer,
             procfs,
             descriptors,
-            watch: Watch::new(),
+            watch: Watch::default(),
             threads: AtomicUsize::new(0),
             receiving: AtomicUsize::new(0),
         });
@@ -140,6 +142,11 @@ impl Pool {
         let answer = self.performer.perform(&target, &attempt);
         let answer = busy.end(answer).unwrap_or(NOBODY);
         self.listener.answer(notification, answer);
+    }
+
+    /// For [`Watch`]: whether questions are open whose threads may come back.
+    pub(super) fn take_back_parked(&self) -> bool {
+        self.performer.judge().take_back_parked()
     }
 
     /// For [`Watch`]: the target of an attempt that takes long.

@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat2, readlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat2, readlinkat, statat};
 
 use super::decimal::Decimal;
 use super::decode::{At, Links};
@@ -130,6 +130,12 @@ impl Place {
         !self.is_special() && rustix::fs::readlinkat_raw(&self.directory, name, &mut text).is_ok()
     }
 
+    /// Whether a regular file stands there now.
+    pub fn is_regular_file(&self) -> bool {
+        statat(&self.directory, self.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    }
+
     pub fn has_trailing_slash(&self) -> bool {
         self.plain_name().len() < self.name.as_bytes().len()
     }
@@ -204,7 +210,7 @@ impl Resolver {
                     () if is_plain(parents) => RawPath::new(trimmed(parents)),
                     () => path_of(directory.as_fd())?,
                 };
-                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, followed: 0, links: links }))
+                Ok(Found::Place(Place { directory, directory_path, name: owned(name)?, followed: 0, links }))
             }
             Err(rustix::io::Errno::LOOP) => {
                 let root = openat2(CWD, c"/", DIRECTORY, Mode::empty(), NO_LINKS).map_err(Errno::from)?;

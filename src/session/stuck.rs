@@ -20,10 +20,12 @@ const TICK: Duration = Duration::from_millis(50);
 const SIGNAL: i32 = libc::SIGUSR1;
 
 /// Who works, and whether the watcher sleeps.
+#[derive(Default)]
 pub struct Watch {
     shared: Arc<Shared>,
 }
 
+#[derive(Default)]
 struct Shared {
     slots: Mutex<HashMap<i32, Arc<State>>>,
     asleep: AtomicBool,
@@ -53,11 +55,6 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Watch {
-    pub fn new() -> Watch {
-        let shared = Shared { slots: Mutex::default(), asleep: AtomicBool::new(false), wake: Condvar::new() };
-        Watch { shared: Arc::new(shared) }
-    }
-
     /// Starts the watching thread; it ends with the pool.
     pub fn start(&self, pool: Weak<Pool>) -> Result<(), NoThread> {
         sys::let_signal_interrupt(SIGNAL).map_err(|errno| std::io::Error::from_raw_os_error(errno.raw()))?;
@@ -131,9 +128,10 @@ impl Shared {
                     look_at(&pool, *thread, state, *generation);
                 }
             }
+            let waits_for_somebody = pool.take_back_parked();
             drop(pool);
             seen = working.into_iter().map(|(thread, _, generation)| (thread, generation)).collect();
-            if seen.is_empty() {
+            if seen.is_empty() && !waits_for_somebody {
                 self.sleep();
             }
         }

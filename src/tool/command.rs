@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, execve, getpid, setpgid, tcsetpgrp};
@@ -65,8 +64,6 @@ fn prepare(
     let stdio = place_terminal(stdio, order.on_terminal, terminal).map_err(|error| says("use the terminal")(&error))?;
     become_stdio(stdio).map_err(|error| says("set stdin, stdout and stderr")(&error))?;
     close_rest_on_exec().map_err(|error| says("close other files")(&error))?;
-    // A limit of 1 byte, not 0, is what stops a core_pattern handler, which runs as root outside (core(5)).
-    setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(|errno| says("limit core files")(&errno))?;
     umask(Mode::from_bits_truncate(order.umask));
     restore_signals(order.ignored_signals).map_err(|errno| says("restore the signals")(&errno))?;
     cage.floor.enter().map_err(|error| says("enter the Landlock floor")(&error))?;

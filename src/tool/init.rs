@@ -6,6 +6,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -58,6 +59,7 @@ fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result
         bring_loopback_up().map_err(|error| format!("cannot bring lo up: {error}"))?;
     }
     build_view_inside().map_err(|error| error.to_string())?;
+    limit_core_files().map_err(|errno| format!("cannot limit core files: {errno}"))?;
     leave_root(order.user, true).map_err(|error| error.to_string())?;
     // The supervisor may have died before the parent-death signal was set.
     if !supervisor.is_open() {
@@ -66,6 +68,20 @@ fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result
     let floor = Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())?;
     let filter = filter::compile(Arch::NATIVE).map_err(|error| error.to_string())?;
     Ok(Cage { floor, filter })
+}
+
+/// A limit of 1 byte, not 0, is what stops a core_pattern handler, which runs as root outside (core(5)). As root: the
+/// caller's own limit may be 0. Where even this root may not raise that (a container without CAP_SYS_RESOURCE), it does if
+/// there is no handler.
+fn limit_core_files() -> nix::Result<()> {
+    let has_handler = || {
+        let pattern = std::fs::read("/proc/sys/kernel/core_pattern");
+        pattern.map_or(true, |pattern| matches!(pattern.first(), Some(b'|' | b'@')))
+    };
+    match setrlimit(Resource::RLIMIT_CORE, 1, 1) {
+        Err(Errno::EPERM) if !has_handler() => Ok(()),
+        done => done,
+    }
 }
 
 fn serve(cage: &Cage, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkError> {

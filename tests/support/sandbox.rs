@@ -36,6 +36,7 @@ pub struct Sandbox {
     consent: OsString,
     audit: PathBuf,
     tmpfs: Vec<(PathBuf, String)>,
+    binds: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Sandbox {
@@ -52,6 +53,7 @@ impl Sandbox {
             consent: "none".into(),
             audit: root.path().join("gated/audit.jsonl"),
             tmpfs: Vec::new(),
+            binds: Vec::new(),
             root,
         };
         for dir in ["gated", "bin"] {
@@ -166,6 +168,12 @@ impl Sandbox {
         self.tmpfs.push((dir.to_owned(), options.to_owned()));
     }
 
+    /// A directory of the machine that appears at `at` for the command only, whoever may reach it where it is.
+    pub fn bind(&mut self, from: &Path, at: &Path) {
+        fs::create_dir_all(at).expect("a mount point");
+        self.binds.push((from.to_owned(), at.to_owned()));
+    }
+
     /// The command line of `gated-run` for a command.
     pub fn gated_argv<S: AsRef<OsStr>>(&self, argv: &[S]) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec![env!("CARGO_BIN_EXE_gated-run").into(), "--embedded".into()];
@@ -270,6 +278,7 @@ impl Sandbox {
             Mount::bind(&self.control().join("passwd"), Path::new("/etc/passwd")),
             Mount::bind(&self.control().join("group"), Path::new("/etc/group")),
         ];
+        mounts.extend(self.binds.iter().map(|(from, at)| Mount::bind(from, at)));
         mounts.extend(self.tmpfs.iter().map(|(at, options)| Mount::tmpfs(at, options)));
         mounts
     }

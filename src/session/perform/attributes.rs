@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::OFlags;
 
-use super::{Run, done, foresee, refuse_acting};
+use super::{Run, done, foresee, refuse_acting_attributes};
 use crate::common::errno::Errno;
 use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
@@ -40,6 +40,8 @@ impl Change {
     /// Whether only the owner may make this change, whatever the mode says.
     fn is_for_the_owner(&self) -> bool {
         match self {
+            // Without an owner or group there is nothing to change.
+            Change::Owner { user: u32::MAX, group: u32::MAX } => false,
             Change::Mode(_) | Change::Owner { .. } | Change::FileAttributes(_) | Change::InodeFlags { .. } => true,
             Change::Times(times) => times.is_some(),
             Change::SetXattr { .. } | Change::RemoveXattr { .. } => false,
@@ -83,10 +85,11 @@ impl Run<'_> {
         if object.is_nameless() || matches!(change, Change::InodeFlags { argument: None, .. }) {
             return Ok(self.judge().permit_nameless());
         }
-        refuse_acting(object.handle.as_fd(), Errno::PERM)?;
+        refuse_acting_attributes(&object.handle)?;
         let wanted = Wanted::of(change.operation(), object)?.directory(object.is_directory()?);
         self.judge().permit(self.target, &[wanted], approvals, || {
             match change {
+                Change::Mode(_) => foresee::mode(&object.handle),
                 _ if change.is_for_the_owner() => foresee::owned(&object.handle),
                 // Other name spaces of extended attributes have rights of their own, xattr(7).
                 Change::SetXattr { name, .. } | Change::RemoveXattr { name }
@@ -94,6 +97,7 @@ impl Run<'_> {
                 {
                     None
                 }
+                Change::Owner { .. } => None,
                 _ => foresee_write(object),
             }
         })

@@ -98,9 +98,31 @@ pub fn apart(one: &OwnedFd, other: &OwnedFd) -> Option<Errno> {
     }
 }
 
+/// renameat2(2), in the order of `do_renameat2` and `vfs_rename`, fs/namei.c.
+pub fn rename(old: &Place, new: &Place, flags: u32) -> Option<Errno> {
+    let (exchange, keep) = (flags & libc::RENAME_EXCHANGE != 0, flags & libc::RENAME_NOREPLACE != 0);
+    let is_directory = |place| entry(place).is_ok_and(|stat| kind(&stat) == FileType::Directory);
+    let slashes_on_a_file = !is_directory(old) && (old.has_trailing_slash() || (new.has_trailing_slash() && !exchange));
+    apart(&old.directory, &new.directory)
+        .or_else(|| existing(old))
+        .or_else(|| (keep && existing(new).is_none()).then_some(Errno::EXIST))
+        .or_else(|| if exchange { existing(new) } else { None })
+        .or(slashes_on_a_file.then_some(Errno::NOTDIR))
+        .or_else(|| in_directory(&old.directory))
+        .or_else(|| in_directory(&new.directory))
+}
+
 /// The source of a rename or link.
 pub fn existing(place: &Place) -> Option<Errno> {
     entry(place).err()
+}
+
+/// chmod(2): a symbolic link has no mode to change.
+pub fn mode(handle: &OwnedFd) -> Option<Errno> {
+    match fstat(handle.as_fd()) {
+        Ok(stat) if kind(&stat) == FileType::Symlink => Some(Errno::OPNOTSUPP),
+        _ => owned(handle),
+    }
 }
 
 /// A change of attributes that only the owner may make.

@@ -10,7 +10,7 @@ mod open;
 mod tree;
 mod turns;
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::fstatfs;
 
@@ -140,9 +140,14 @@ fn refuse_acting(descriptor: BorrowedFd<'_>, errno: Errno) -> Result<(), Halt> {
 /// As [`refuse_acting`], for a name in a directory. No name can be made or removed in procfs, so the kernel may say how it
 /// fails.
 fn refuse_acting_name(place: &Place) -> Result<(), Halt> {
-    match fstatfs(&place.directory).map_err(Errno::from)?.f_type & 0xffff_ffff {
-        PROC => Ok(()),
-        kind if ACTING.contains(&kind) => Err(Errno::ACCES.into()),
-        _ => Ok(()),
-    }
+    if is_proc(place.directory.as_fd())? { Ok(()) } else { refuse_acting(place.directory.as_fd(), Errno::ACCES) }
+}
+
+/// As [`refuse_acting`], for attributes, of which procfs keeps none that means anything.
+fn refuse_acting_attributes(object: &OwnedFd) -> Result<(), Halt> {
+    if is_proc(object.as_fd())? { Ok(()) } else { refuse_acting(object.as_fd(), Errno::PERM) }
+}
+
+fn is_proc(descriptor: BorrowedFd<'_>) -> Result<bool, Halt> {
+    Ok(fstatfs(descriptor).map_err(Errno::from)?.f_type == PROC)
 }

@@ -32,6 +32,13 @@ impl Run<'_> {
         }
     }
 
+    /// As [`Run::place`], for the first of two paths: the kernel looks at its directory's right to search before it looks at
+    /// the second path at all.
+    fn searchable_place(&self, at: &At, approvals: &Approvals) -> Result<Place, Halt> {
+        let place = self.place(at, approvals)?;
+        foresee::search(&place.directory).map_or(Ok(place), |errno| Err(errno.into()))
+    }
+
     /// Judges one place, or lets the floor: `Ok(Err(answer))` is a native answer.
     fn judged(
         &self,
@@ -63,31 +70,24 @@ impl Run<'_> {
     }
 
     pub(super) fn make_node(&self, at: &At, mode: u32, device: u32, approvals: &mut Approvals) -> Result<Answer, Halt> {
-        match mode & libc::S_IFMT {
-            0 | libc::S_IFREG | libc::S_IFIFO | libc::S_IFSOCK => {}
-            // What a device number opens is nobody's to give; the kernel says the same to whoever has no CAP_MKNOD.
-            libc::S_IFCHR | libc::S_IFBLK | libc::S_IFDIR => return self.refused_node(at, mode),
+        let is_device = match mode & libc::S_IFMT {
+            0 | libc::S_IFREG | libc::S_IFIFO | libc::S_IFSOCK => false,
+            // The mark of an overlay that a name is gone opens nothing.
+            libc::S_IFCHR if device == 0 => false,
+            // Needs CAP_MKNOD, which the supervisor does not have either.
+            libc::S_IFCHR | libc::S_IFBLK => true,
+            libc::S_IFDIR => return Err(Errno::PERM.into()),
             _ => return Err(Errno::INVAL.into()),
-        }
+        };
         let place = self.place(at, approvals)?;
         let wanted = |path| Wanted::new(Operation::MakeNode, path).reaching(Reach::Below);
-        match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
+        let foresee = || foresee::make(&place).or(is_device.then_some(Errno::PERM));
+        match self.judged(&place, wanted, approvals, foresee)? {
             Ok(permit) => self.create(&permit, Turn::Alone, &place, approvals, || {
                 sys::mknodat(place.directory.as_fd(), &place.name, mode, device)
             }),
             Err(native) => Ok(native),
         }
-    }
-
-    /// Directories are `EPERM` before the path is looked at, devices after it (`may_mknod` and `vfs_mknod`, fs/namei.c).
-    fn refused_node(&self, at: &At, mode: u32) -> Result<Answer, Halt> {
-        if mode & libc::S_IFMT != libc::S_IFDIR {
-            let place = self.place(at, &Approvals::default())?;
-            if let Some(errno) = foresee::make(&place) {
-                return Err(errno.into());
-            }
-        }
-        Err(Errno::PERM.into())
     }
 
     pub(super) fn symlink(&self, text: &CStr, at: &At, approvals: &mut Approvals) -> Result<Answer, Halt> {
@@ -134,7 +134,7 @@ impl Run<'_> {
         if flags & !RENAME_FLAGS != 0 || (exchange && flags != libc::RENAME_EXCHANGE) {
             return Err(Errno::INVAL.into());
         }
-        let (old, new) = (self.place(from, approvals)?, self.place(to, approvals)?);
+        let (old, new) = (self.searchable_place(from, approvals)?, self.searchable_place(to, approvals)?);
         let (old_path, new_path) = (old.path(), new.path());
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&old_path, &new_path]) {
             return Ok(Answer::Native(native));
@@ -142,20 +142,7 @@ impl Run<'_> {
         refuse_acting_name(&old)?;
         refuse_acting_name(&new)?;
         let wanted = self.ends_of_rename(&old, &new, exchange)?;
-        let foresee = || {
-            let source = foresee::search(&old.directory)
-                .or_else(|| foresee::search(&new.directory))
-                .or_else(|| foresee::apart(&old.directory, &new.directory))
-                .or_else(|| foresee::existing(&old))
-                .or_else(|| foresee::in_directory(&old.directory));
-            let taken = flags & libc::RENAME_NOREPLACE != 0 && foresee::existing(&new).is_none();
-            let missing = exchange && foresee::existing(&new).is_some();
-            source
-                .or(taken.then_some(Errno::EXIST))
-                .or(missing.then_some(Errno::NOENT))
-                .or_else(|| foresee::in_directory(&new.directory))
-        };
-        let _permit = self.judge().permit(self.target, &wanted, approvals, foresee)?;
+        let _permit = self.judge().permit(self.target, &wanted, approvals, || foresee::rename(&old, &new, flags))?;
         self.in_turn(Turn::Alone, &[&old, &new], approvals, || {
             if self.ends_of_rename(&old, &new, exchange)? != wanted {
                 return Err(Halt::Again);
@@ -177,11 +164,12 @@ impl Run<'_> {
             // A link that leaves one end comes to be at the other.
             (source.reach, destination.reach) = (Reach::Link, Reach::Link);
         }
-        if !exchange && foresee::existing(new).is_some() {
-            // What comes to be at the destination is what the source is.
+        // What comes to be at one end is what the other is; either may be scratch, where nothing is judged.
+        if !exchange {
             destination.is_directory = source.is_directory;
-            destination.moved.clone_from(&source.moved);
         }
+        destination.moved.extend_from_slice(&source.moved);
+        source.moved.clone_from(&destination.moved);
         Ok(vec![source, destination])
     }
 

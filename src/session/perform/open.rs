@@ -1,6 +1,6 @@
 //! open(2) and its family, and truncate(2): files come into being or are opened here and go to the tool as descriptors.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
@@ -35,6 +35,14 @@ fn only_reads(how: OpenHow) -> bool {
         || (how.flags & libc::O_ACCMODE as u64 == libc::O_RDONLY as u64
             && !has(how, libc::O_CREAT)
             && !has(how, libc::O_TRUNC))
+}
+
+/// An open for reading that makes the file if it is not there, as lock files are opened: of one that is there it only reads.
+fn creates_only_if_missing(how: OpenHow) -> bool {
+    how.flags & libc::O_ACCMODE as u64 == libc::O_RDONLY as u64
+        && has(how, libc::O_CREAT)
+        && !has(how, libc::O_EXCL)
+        && !has(how, libc::O_TRUNC)
 }
 
 impl Run<'_> {
@@ -83,6 +91,12 @@ impl Run<'_> {
                 has(how, libc::O_NOFOLLOW) && !place.has_trailing_slash() || has(how, libc::O_CREAT | libc::O_EXCL);
             // A link in scratch may lead to where only the supervisor can open.
             return if stays || !place.is_link() { Ok(Answer::Native(native)) } else { Err(Errno::LOOP.into()) };
+        }
+        if creates_only_if_missing(how)
+            && place.is_regular_file()
+            && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
+        {
+            return Ok(Answer::Native(harmless));
         }
         let permit = self.permit_open(place, path, how, approvals)?;
         self.check_room(how)?;
@@ -210,7 +224,12 @@ impl Run<'_> {
         } else {
             OFlags::empty()
         };
+        let trailing_slash = path.as_bytes().ends_with(b"/");
         for _ in 0..LINKS_AT_MOST {
+            if has(how, libc::O_CREAT) && trailing_slash {
+                pinned_parents(&base, &path, resolve)?;
+                return Err(Errno::ISDIR.into());
+            }
             let pinned = openat2(&base, &*path, OFlags::PATH | OFlags::CLOEXEC | nofollow, Mode::empty(), resolve);
             match pinned {
                 Ok(handle) if has(how, libc::O_TMPFILE) => {
@@ -219,22 +238,13 @@ impl Run<'_> {
                 }
                 Ok(handle) => {
                     let path = path_of(handle.as_fd())?;
-                    if path_is_directory_form(&at.path) && has(how, libc::O_CREAT) {
-                        return Err(Errno::ISDIR.into());
-                    }
                     return self.reopen(Object { handle, path }, how, approvals);
                 }
                 Err(rustix::io::Errno::NOENT) if has(how, libc::O_CREAT) => {}
                 Err(errno) => return Err(Errno::from(errno).into()),
             }
             let (parents, name) = split_last(path.as_bytes());
-            let parents = CString::new(parents).map_err(|_| Errno::INVAL)?;
-            let directory = if parents.is_empty() {
-                rustix::io::fcntl_dupfd_cloexec(&base, 0)
-            } else {
-                openat2(&base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)
-            };
-            let directory = directory.map_err(Errno::from)?;
+            let directory = pinned_parents(&base, &path, resolve)?;
             let directory_path = path_of(directory.as_fd())?;
             let name = CString::new(name).map_err(|_| Errno::INVAL)?;
             if let Ok(text) = readlinkat(&directory, &*name, Vec::new()) {
@@ -242,7 +252,7 @@ impl Run<'_> {
                     return Err(if nofollow.is_empty() { Errno::LOOP } else { Errno::EXIST }.into());
                 }
                 // A link to nowhere: what would be created is where it points, by the same rules.
-                let mut next = if text.as_bytes().starts_with(b"/") { Vec::new() } else { parents.into_bytes() };
+                let mut next = if text.as_bytes().starts_with(b"/") { Vec::new() } else { parents.to_vec() };
                 next.extend_from_slice(text.as_bytes());
                 path = CString::new(next).map_err(|_| Errno::INVAL)?;
                 continue;
@@ -304,8 +314,11 @@ fn is_fifo(place: &Place) -> bool {
     stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
 }
 
-fn path_is_directory_form(path: &Result<CString, Errno>) -> bool {
-    path.as_ref().is_ok_and(|path| path.as_bytes().ends_with(b"/"))
+/// The directory in which the last component of a path is looked up.
+fn pinned_parents(base: &OwnedFd, path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+    let (parents, _) = split_last(path.to_bytes());
+    let parents = CString::new(if parents.is_empty() { b"." } else { parents }).map_err(|_| Errno::INVAL)?;
+    Ok(openat2(base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
 /// The text before the last component, and that component with its slashes.

@@ -1,0 +1,62 @@
+//! What compiles: cargo, make, go.
+
+use crate::Test;
+use crate::case::{Case, Policy, nothing, rust_sysroot};
+use crate::support::Sandbox;
+
+pub const TESTS: &[Test] = &[
+    ("cargo_builds_rebuilds_and_tests_a_crate", cargo),
+    ("make_runs_twenty_pipelines_four_at_a_time_twenty_times", make),
+    ("a_go_program_writes_from_many_goroutines_under_a_storm_of_signals", go),
+];
+
+/// The toolchain may lie where only its owner gets; the test user gets to it here.
+fn with_toolchain(sandbox: &mut Sandbox) {
+    let at = sandbox.home().join("toolchain");
+    sandbox.bind(&rust_sysroot(), &at);
+}
+
+fn cargo() {
+    let results = Case {
+        name: "cargo",
+        script: include_str!("scripts/cargo.sh"),
+        needs: &[("cc", "gcc")],
+        prepare: with_toolchain,
+        policy: Policy::Coder { answers: "" },
+        compare: &["app"],
+    }
+    .run();
+    assert_eq!(results.bare.values("says"), ["made first", "made second"]);
+    results.assert_value("passing", "2");
+}
+
+fn make() {
+    let results = Case {
+        name: "make",
+        script: include_str!("scripts/make.sh"),
+        needs: &[("make", "make"), ("dash", "dash")],
+        prepare: nothing,
+        policy: Policy::Coder { answers: "" },
+        compare: &["out"],
+    }
+    .run();
+    let rounds = results.gated.values("all");
+    assert_eq!(rounds.len(), 20);
+    assert!(rounds.iter().all(|round| round == &rounds[0] && round.ends_with(" 20 0")), "{rounds:?}");
+}
+
+fn go() {
+    let results = Case {
+        name: "go",
+        script: include_str!("scripts/go.sh"),
+        needs: &[("go", "golang-go")],
+        prepare: nothing,
+        policy: Policy::Coder { answers: "" },
+        compare: &["program/data"],
+    }
+    .run();
+    results.assert_value("failures", "0");
+    results.assert_value("files", "1488");
+    results.assert_value("lines", "1920");
+    results.assert_value("right", "1440");
+}

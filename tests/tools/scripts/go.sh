@@ -1,0 +1,94 @@
+# A program that changes files from many goroutines while it is showered with the signal that Go preempts them with.
+export GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local GOCACHE="$PWD/cache" GOPATH="$PWD/gopath" CGO_ENABLED=0
+mkdir program
+cd program
+cat >go.mod <<'MOD'
+module example.org/many
+go 1.19
+MOD
+cat >main.go <<'GO'
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+const (
+	routines = 48
+	rounds   = 40
+)
+
+func work(number int) error {
+	dir := fmt.Sprintf("data/%02d", number)
+	if err := os.MkdirAll(filepath.Join(dir, "deep/er"), 0o755); err != nil {
+		return err
+	}
+	for round := 0; round < rounds; round++ {
+		name := filepath.Join(dir, fmt.Sprintf("%02d", round))
+		if err := os.WriteFile(name+".tmp", []byte(name), 0o640); err != nil {
+			return err
+		}
+		if err := os.Rename(name+".tmp", name); err != nil {
+			return err
+		}
+		if err := os.Chmod(name, 0o600); err != nil {
+			return err
+		}
+		if round%4 == 3 {
+			if err := os.Remove(name); err != nil {
+				return err
+			}
+		}
+		file, err := os.OpenFile(dir+"/log", os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(file, round)
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(filepath.Join(dir, "deep"))
+}
+
+func main() {
+	var stop atomic.Bool
+	var storm, workers sync.WaitGroup
+	storm.Add(1)
+	go func() {
+		defer storm.Done()
+		for !stop.Load() {
+			syscall.Kill(os.Getpid(), syscall.SIGURG)
+		}
+	}()
+	failures := make(chan error, routines)
+	for number := 0; number < routines; number++ {
+		workers.Add(1)
+		go func(number int) {
+			defer workers.Done()
+			if err := work(number); err != nil {
+				failures <- err
+			}
+		}(number)
+	}
+	workers.Wait()
+	stop.Store(true)
+	storm.Wait()
+	close(failures)
+	for err := range failures {
+		fmt.Println("failure", err)
+	}
+	fmt.Println("failures", len(failures))
+}
+GO
+go build -o many .
+./many
+echo "files $(find data -type f | wc -l)"
+echo "lines $(cat data/*/log | wc -l)"
+echo "right $(for file in data/*/[0-9][0-9]; do [ "$(cat "$file")" = "$file" ] && echo "$file"; done | wc -l)"
+go vet .
