@@ -30,11 +30,12 @@ pub struct Performer {
     resolver: Resolver,
     judge: Judge,
     turns: turns::Turns,
+    waiting: turns::Waiting,
 }
 
 impl Performer {
     pub fn new(resolver: Resolver, judge: Judge) -> Performer {
-        Performer { resolver, judge, turns: turns::Turns::default() }
+        Performer { resolver, judge, turns: turns::Turns::default(), waiting: turns::Waiting::default() }
     }
 
     pub fn judge(&self) -> &Judge {

@@ -101,11 +101,13 @@ impl Run<'_> {
         let permit = self.permit_open(place, path, how, approvals)?;
         self.check_room(how)?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
+        let is_fifo_now = is_fifo(place);
+        let _waits = is_fifo_now.then(|| self.performer.waiting.one_more()).transpose()?;
         if !has(how, libc::O_CREAT) {
             self.still_wanted()?;
             return self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit);
         }
-        if is_fifo(place) && !has(how, libc::O_EXCL) {
+        if is_fifo_now && !has(how, libc::O_EXCL) {
             // It may wait for a reader, which is nobody's turn; and nothing is made.
             self.still_wanted()?;
             let how = OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how };
@@ -195,6 +197,8 @@ impl Run<'_> {
         // The pinned handle is a descriptor of ours; opening it by its number reaches that inode and no other.
         let creating = u64::from((libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) as u32);
         let how = OpenHow { flags: how.flags & !creating, mode: 0, resolve: 0 };
+        let kind = FileType::from_raw_mode(fstat(&object.handle).map_err(Errno::from)?.st_mode);
+        let _waits = (kind == FileType::Fifo).then(|| self.performer.waiting.one_more()).transpose()?;
         let mut name = Decimal::default();
         self.hand_over(sys::openat2(CWD.as_fd(), name.of(object.handle.as_raw_fd()), how)?, how, &permit)
     }

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustix::fs::fstat;
@@ -19,6 +20,32 @@ use crate::session::resolve::{Place, path_of};
 /// The locks, by device number.
 #[derive(Default)]
 pub(super) struct Turns(Mutex<HashMap<u64, Arc<RwLock<()>>>>);
+
+/// Opens of fifos that may wait for a reader at a time in a session. Each holds a thread of the pool, of which enough must be
+/// left for everybody else.
+const WAITING_AT_MOST: usize = 96;
+
+/// How many opens wait for another process of the tool.
+#[derive(Default)]
+pub(super) struct Waiting(AtomicUsize);
+
+/// One of them.
+pub(super) struct Waits<'a>(&'a Waiting);
+
+impl Waiting {
+    /// `ENFILE` if too many wait.
+    pub(super) fn one_more(&self) -> Result<Waits<'_>, Errno> {
+        let waits = Waits(self);
+        let before = self.0.fetch_add(1, Ordering::SeqCst);
+        if before < WAITING_AT_MOST { Ok(waits) } else { Err(Errno::NFILE) }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// How a name changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
