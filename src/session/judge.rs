@@ -32,7 +32,7 @@ const PARKED: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(50);
 
 /// What would happen to one object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub object: RawPath,
     pub operation: Operation,
@@ -103,12 +103,24 @@ pub struct Permit(());
 
 /// What was said yes to while this attempt waits; it holds for this attempt alone.
 #[derive(Debug, Default)]
-pub struct Approvals(Vec<Wanted>);
+pub struct Approvals {
+    yes: Vec<Wanted>,
+    names_moved: bool,
+}
 
 impl Approvals {
+    /// A directory is not where its path said, so from now on the kernel is asked where each is.
+    pub fn look_again(&mut self) {
+        self.names_moved = true;
+    }
+
+    pub fn names_moved(&self) -> bool {
+        self.names_moved
+    }
+
     /// Whether it was this that somebody said yes to: the object, what is done with it, and where it goes.
     fn cover(&self, wanted: &Wanted) -> bool {
-        self.0.iter().any(|approved| {
+        self.yes.iter().any(|approved| {
             (&approved.object, approved.operation, &approved.other, approved.is_directory)
                 == (&wanted.object, wanted.operation, &wanted.other, wanted.is_directory)
         })
@@ -237,7 +249,7 @@ impl Judge {
                         return Err(errno.into());
                     }
                     self.ask(target, wanted, &verdict)?;
-                    approvals.0.push(wanted.clone());
+                    approvals.yes.push(wanted.clone());
                     return Err(Halt::Again);
                 }
                 // Nobody can prove who they are to this broker, so `authenticate` is no.

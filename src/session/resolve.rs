@@ -112,6 +112,12 @@ impl Place {
         }
     }
 
+    /// The same with the directory's path as the kernel has it now.
+    pub fn where_it_is(mut self) -> Result<Place, Errno> {
+        self.directory_path = path_of(self.directory.as_fd())?;
+        Ok(self)
+    }
+
     /// Whether the name can only stand for a directory that is there: `.`, `..`, `/`.
     pub fn is_special(&self) -> bool {
         matches!(self.plain_name(), b"" | b"." | b"..")

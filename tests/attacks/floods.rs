@@ -13,6 +13,7 @@ pub const TESTS: &[Test] = &[
     ("a_flood_of_questions_is_answered_and_holds_nothing_up", flood_of_questions),
     ("an_open_question_holds_up_no_other_process", one_waits_others_run),
     ("a_flood_of_processes_ends_with_the_session", flood_of_processes),
+    ("a_flood_of_writers_without_a_reader_holds_nothing_up", flood_of_fifos),
     ("a_flood_of_long_names_in_a_moved_directory_costs_no_memory", flood_of_names),
 ];
 
@@ -21,6 +22,7 @@ pub const INSIDE: &[Inside] = &[
     ("flood-questions", flood_questions_inside),
     ("one-waits", one_waits_inside),
     ("flood-processes", flood_processes_inside),
+    ("flood-fifos", flood_fifos_inside),
     ("move-names", move_names_inside),
 ];
 
@@ -175,4 +177,29 @@ fn move_names_inside(_: &[String]) {
 fn peak_kb(pid: i32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+fn flood_of_fifos() {
+    for side in engine::sides() {
+        let outcome = attack(&engine::with_victims(), *side, "flood-fifos", &[]);
+        outcome.assert(outcome.number("failed") == 0, "the other process's calls succeed while writers wait");
+    }
+}
+
+/// Opens more fifos without a reader than the supervisor has threads; then another process works.
+fn flood_fifos_inside(_: &[String]) {
+    let writers: Vec<i32> = (0..220)
+        .map(|number| {
+            let name = format!("fifo-{number}");
+            let _ = raw::sys(libc::SYS_mknod, [raw::text(name.as_str()).at(), u64::from(libc::S_IFIFO | 0o600), 0]);
+            raw::fork(move || i32::from(raw::open(&name, libc::O_WRONLY).is_err()))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(1));
+    measured(20);
+    for writer in writers {
+        // SAFETY: our own child, not reaped yet.
+        unsafe { libc::kill(writer, libc::SIGKILL) };
+        raw::wait_for(writer);
+    }
 }

@@ -2,16 +2,60 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use crate::Test;
-use crate::engine::{self, Family};
+use crate::engine::{self, Family, attack};
 use crate::raw::{self, Raw, sys, text};
-use crate::support::Sandbox;
+use crate::support::{Sandbox, Side};
+use crate::{Inside, Test};
 
 pub const TESTS: &[Test] = &[
     ("what_is_run_outside_later_is_asked_for", || engine::run_family(&LASTING)),
+    ("what_joins_a_directory_while_it_moves_is_judged_too", joins),
     ("scratch_is_no_way_in_for_what_is_run_outside_later", || engine::run_family(&FROM_SCRATCH)),
 ];
+
+pub const INSIDE: &[Inside] = &[("join-while-moving", join_while_moving)];
+
+/// Where a directory with hooks in it would be found by git.
+const MODULE: &str = ".git/modules/d";
+
+fn joins() {
+    for side in engine::sides() {
+        let sandbox = prepare();
+        let outcome = attack(&sandbox, *side, "join-while-moving", &[]);
+        let hit = outcome.number("hits") > 0;
+        outcome.assert(hit == (*side == Side::Bare), "whether hooks came along with a directory that had none");
+    }
+}
+
+/// A directory moves to where its hooks would be run while a thread puts hooks into it.
+fn join_while_moving(_: &[String]) {
+    let mut hits = 0;
+    for round in 0..300 {
+        let _ = raw::mkdir("d");
+        (0..50).for_each(|file| drop(make(&format!("d/{file}"))));
+        let _ = raw::mkdir("hooks");
+        let _ = make("hooks/pre-commit");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_micros(50 * (round % 40)));
+                let _ = raw::rename("hooks", "d/hooks");
+            });
+            std::thread::sleep(Duration::from_micros(500));
+            let _ = raw::rename("d", MODULE);
+        });
+        let came_along = format!("{MODULE}/hooks/pre-commit");
+        if std::path::Path::new(&came_along).exists() {
+            hits += 1;
+            break;
+        }
+        for left in [MODULE, "d", "hooks"] {
+            let _ = std::fs::remove_dir_all(left);
+        }
+    }
+    raw::say("hits", hits);
+}
 
 fn prepare() -> Sandbox {
     let mut sandbox = engine::with_victims();

@@ -75,6 +75,7 @@ const INSIDE: &[&[Inside]] = &[
     engine::INSIDE,
     floods::INSIDE,
     killed::INSIDE,
+    lasting::INSIDE,
     lifetimes::INSIDE,
     memory::INSIDE,
     processes::INSIDE,

@@ -8,6 +8,7 @@ mod foresee;
 mod names;
 mod open;
 mod tree;
+mod turns;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -28,11 +29,13 @@ const TRIES_AT_MOST: u32 = 64;
 pub struct Performer {
     resolver: Resolver,
     judge: Judge,
+    turns: turns::Turns,
+    waiting: turns::Waiting,
 }
 
 impl Performer {
     pub fn new(resolver: Resolver, judge: Judge) -> Performer {
-        Performer { resolver, judge }
+        Performer { resolver, judge, turns: turns::Turns::default(), waiting: turns::Waiting::default() }
     }
 
     pub fn judge(&self) -> &Judge {

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
+use super::turns::Turn;
 use super::{Run, done, foresee, refuse_acting_name, tree};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
@@ -23,8 +24,9 @@ const RENAME_FLAGS: u32 = libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE | libc:
 impl Run<'_> {
     /// The place of a path whose last component is not followed. A magic link there is an entry of `/proc`, where no name
     /// can be made or removed.
-    fn place(&self, at: &At) -> Result<Place, Halt> {
+    fn place(&self, at: &At, approvals: &Approvals) -> Result<Place, Halt> {
         match self.resolver().place(self.target, at)? {
+            Found::Place(place) if approvals.names_moved() => Ok(place.where_it_is()?),
             Found::Place(place) => Ok(place),
             Found::Object(_) => Err(Errno::ACCES.into()),
         }
@@ -32,8 +34,8 @@ impl Run<'_> {
 
     /// As [`Run::place`], for the first of two paths: the kernel looks at its directory's right to search before it looks at
     /// the second path at all.
-    fn searchable_place(&self, at: &At) -> Result<Place, Halt> {
-        let place = self.place(at)?;
+    fn searchable_place(&self, at: &At, approvals: &Approvals) -> Result<Place, Halt> {
+        let place = self.place(at, approvals)?;
         foresee::search(&place.directory).map_or(Ok(place), |errno| Err(errno.into()))
     }
 
@@ -57,10 +59,12 @@ impl Run<'_> {
     }
 
     pub(super) fn make_directory(&self, at: &At, mode: u32, approvals: &mut Approvals) -> Result<Answer, Halt> {
-        let place = self.place(at)?;
+        let place = self.place(at, approvals)?;
         let wanted = |path| Wanted::new(Operation::MakeDirectory, path).directory(true);
         match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
-            Ok(permit) => self.create(&permit, || sys::mkdirat(place.directory.as_fd(), &place.name, mode)),
+            Ok(permit) => self.create(&permit, Turn::Shared, &place, approvals, || {
+                sys::mkdirat(place.directory.as_fd(), &place.name, mode)
+            }),
             Err(native) => Ok(native),
         }
     }
@@ -75,30 +79,40 @@ impl Run<'_> {
             libc::S_IFDIR => return Err(Errno::PERM.into()),
             _ => return Err(Errno::INVAL.into()),
         };
-        let place = self.place(at)?;
+        let place = self.place(at, approvals)?;
         let wanted = |path| Wanted::new(Operation::MakeNode, path).reaching(Reach::Below);
         let foresee = || foresee::make(&place).or(is_device.then_some(Errno::PERM));
         match self.judged(&place, wanted, approvals, foresee)? {
-            Ok(permit) => self.create(&permit, || sys::mknodat(place.directory.as_fd(), &place.name, mode, device)),
+            Ok(permit) => self.create(&permit, Turn::Alone, &place, approvals, || {
+                sys::mknodat(place.directory.as_fd(), &place.name, mode, device)
+            }),
             Err(native) => Ok(native),
         }
     }
 
     pub(super) fn symlink(&self, text: &CStr, at: &At, approvals: &mut Approvals) -> Result<Answer, Halt> {
-        let place = self.place(at)?;
+        let place = self.place(at, approvals)?;
         let wanted =
             |path| Wanted::new(Operation::Symlink, path).other(RawPath::new(text.to_bytes())).reaching(Reach::Link);
         match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
-            Ok(_permit) => done(sys::symlinkat(text, place.directory.as_fd(), &place.name)),
+            Ok(_permit) => self.in_turn(Turn::Shared, &[&place], approvals, || {
+                done(sys::symlinkat(text, place.directory.as_fd(), &place.name))
+            }),
             Err(native) => Ok(native),
         }
     }
 
     /// Creates with the tool's umask.
-    fn create(&self, _permit: &Permit, make: impl FnOnce() -> Result<i64, Errno>) -> Result<Answer, Halt> {
+    fn create(
+        &self,
+        _permit: &Permit,
+        turn: Turn,
+        place: &Place,
+        approvals: &mut Approvals,
+        make: impl FnOnce() -> Result<i64, Errno>,
+    ) -> Result<Answer, Halt> {
         self.take_umask()?;
-        self.still_wanted()?;
-        done(make())
+        self.in_turn(turn, &[place], approvals, || done(make()))
     }
 
     pub(super) fn remove(&self, at: &At, flags: i32, approvals: &mut Approvals) -> Result<Answer, Halt> {
@@ -107,7 +121,7 @@ impl Run<'_> {
         }
         let directory = flags & libc::AT_REMOVEDIR != 0;
         let operation = if directory { Operation::RemoveDirectory } else { Operation::Unlink };
-        let place = self.place(at)?;
+        let place = self.place(at, approvals)?;
         let wanted = |path| Wanted::new(operation, path).directory(directory);
         match self.judged(&place, wanted, approvals, || foresee::remove(&place, directory))? {
             Ok(_permit) => done(sys::unlinkat(place.directory.as_fd(), &place.name, flags)),
@@ -120,33 +134,43 @@ impl Run<'_> {
         if flags & !RENAME_FLAGS != 0 || (exchange && flags != libc::RENAME_EXCHANGE) {
             return Err(Errno::INVAL.into());
         }
-        let (old, new) = (self.searchable_place(from)?, self.searchable_place(to)?);
+        let (old, new) = (self.searchable_place(from, approvals)?, self.searchable_place(to, approvals)?);
         let (old_path, new_path) = (old.path(), new.path());
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&old_path, &new_path]) {
             return Ok(Answer::Native(native));
         }
         refuse_acting_name(&old)?;
         refuse_acting_name(&new)?;
-        let mut wanted = Vec::new();
-        if !old.is_special() && !new.is_special() {
-            wanted.push(self.end_of_rename(&old, &old_path, &new_path)?);
-            wanted.push(self.end_of_rename(&new, &new_path, &old_path)?);
-            if wanted.iter().any(|end| end.reach == Reach::Link) {
-                // A link that leaves one end comes to be at the other.
-                wanted.iter_mut().for_each(|end| end.reach = Reach::Link);
-            }
-            if let [source, destination] = wanted.as_mut_slice() {
-                // What comes to be at one end is what the other is; either may be scratch, where nothing is judged.
-                if !exchange {
-                    destination.is_directory = source.is_directory;
-                }
-                destination.moved.extend_from_slice(&source.moved);
-                source.moved.clone_from(&destination.moved);
-            }
-        }
+        let wanted = self.ends_of_rename(&old, &new, exchange)?;
         let _permit = self.judge().permit(self.target, &wanted, approvals, || foresee::rename(&old, &new, flags))?;
-        self.still_wanted()?;
-        done(sys::renameat2(old.directory.as_fd(), &old.name, new.directory.as_fd(), &new.name, flags))
+        self.in_turn(Turn::Alone, &[&old, &new], approvals, || {
+            if self.ends_of_rename(&old, &new, exchange)? != wanted {
+                return Err(Halt::Again);
+            }
+            self.still_wanted()?;
+            done(sys::renameat2(old.directory.as_fd(), &old.name, new.directory.as_fd(), &new.name, flags))
+        })
+    }
+
+    /// What a rename does at its two ends, as they are now.
+    fn ends_of_rename(&self, old: &Place, new: &Place, exchange: bool) -> Result<Vec<Wanted>, Halt> {
+        if old.is_special() || new.is_special() {
+            return Ok(Vec::new());
+        }
+        let (old_path, new_path) = (old.path(), new.path());
+        let mut source = self.end_of_rename(old, &old_path, &new_path)?;
+        let mut destination = self.end_of_rename(new, &new_path, &old_path)?;
+        if [&source, &destination].iter().any(|end| end.reach == Reach::Link) {
+            // A link that leaves one end comes to be at the other.
+            (source.reach, destination.reach) = (Reach::Link, Reach::Link);
+        }
+        // What comes to be at one end is what the other is; either may be scratch, where nothing is judged.
+        if !exchange {
+            destination.is_directory = source.is_directory;
+        }
+        destination.moved.extend_from_slice(&source.moved);
+        source.moved.clone_from(&destination.moved);
+        Ok(vec![source, destination])
     }
 
     /// One end of a rename, with the names below it where a directory moves.
@@ -167,14 +191,17 @@ impl Run<'_> {
         if flags & !(libc::AT_SYMLINK_FOLLOW | libc::AT_EMPTY_PATH) != 0 {
             return Err(Errno::INVAL.into());
         }
-        let source = self.link_source(from, flags)?;
+        let mut source = self.link_source(from, flags)?;
+        if let Found::Place(place) = source {
+            source = Found::Place(if approvals.names_moved() { place.where_it_is()? } else { place });
+        }
         // The old path is looked up whole before the new one.
         if let Found::Place(place) = &source
             && let Some(errno) = foresee::existing(place)
         {
             return Err(errno.into());
         }
-        let new = self.place(to)?;
+        let new = self.place(to, approvals)?;
         let new_path = new.path();
         let source_path = match &source {
             Found::Place(place) => Some(place.path()),
@@ -187,6 +214,7 @@ impl Run<'_> {
             return Ok(Answer::Native(native));
         }
         refuse_acting_name(&new)?;
+        let is_link = is_symlink(&source)?;
         let mut wanted = Vec::new();
         let special = matches!(&source, Found::Place(place) if place.is_special());
         if !new.is_special() && !special {
@@ -198,7 +226,7 @@ impl Run<'_> {
                 wanted.push(source.other(new_path.clone()));
             }
             // A hard link to a symbolic link is one more symbolic link.
-            let reach = if is_symlink(&source)? { Reach::Link } else { Reach::Below };
+            let reach = if is_link { Reach::Link } else { Reach::Below };
             let mut destination = Wanted::new(Operation::Link, new_path.clone()).reaching(reach);
             destination.other.clone_from(&source_path);
             wanted.push(destination);
@@ -218,15 +246,19 @@ impl Run<'_> {
                 .or_else(|| foresee::make(&new))
         };
         let _permit = self.judge().permit(self.target, &wanted, approvals, foresee)?;
-        self.still_wanted()?;
         let to = new.directory.as_fd();
         match &source {
-            Found::Place(old) => done(sys::linkat(old.directory.as_fd(), &old.name, to, &new.name, 0)),
-            Found::Object(Object { handle, .. }) => {
+            Found::Place(old) => self.in_turn(Turn::Alone, &[&new, old], approvals, || {
+                if is_symlink(&source)? != is_link {
+                    return Err(Halt::Again);
+                }
+                done(sys::linkat(old.directory.as_fd(), &old.name, to, &new.name, 0))
+            }),
+            Found::Object(Object { handle, .. }) => self.in_turn(Turn::Alone, &[&new], approvals, || {
                 let mut name = Decimal::default();
                 let old = name.of(handle.as_raw_fd());
                 done(sys::linkat(CWD.as_fd(), old, to, &new.name, libc::AT_SYMLINK_FOLLOW))
-            }
+            }),
         }
     }
 

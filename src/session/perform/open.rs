@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
 
 use super::foresee;
+use super::turns::Turn;
 use super::{Run, done, refuse_acting};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
@@ -67,6 +68,7 @@ impl Run<'_> {
         loop {
             let place = match found {
                 Found::Object(object) => return self.reopen(object, how, approvals),
+                Found::Place(place) if approvals.names_moved() => place.where_it_is()?,
                 Found::Place(place) => place,
             };
             match self.open_place(&place, how, approvals) {
@@ -98,12 +100,29 @@ impl Run<'_> {
         }
         let permit = self.permit_open(place, path, how, approvals)?;
         self.check_room(how)?;
-        if has(how, libc::O_CREAT) {
-            self.take_umask()?;
-        }
-        self.still_wanted()?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
-        self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit)
+        let is_fifo_now = is_fifo(place);
+        let _waits = is_fifo_now.then(|| self.performer.waiting.one_more()).transpose()?;
+        if !has(how, libc::O_CREAT) {
+            self.still_wanted()?;
+            return self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit);
+        }
+        if is_fifo_now && !has(how, libc::O_EXCL) {
+            // It may wait for a reader, which is nobody's turn; and nothing is made.
+            self.still_wanted()?;
+            let how = OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how };
+            return match sys::openat2(place.directory.as_fd(), &place.name, how) {
+                Err(Errno::NOENT) => Err(Halt::Again),
+                opened => self.hand_over(opened?, how, &permit),
+            };
+        }
+        self.take_umask()?;
+        self.in_turn(Turn::Shared, &[place], approvals, || {
+            if is_fifo(place) && !has(how, libc::O_EXCL) {
+                return Err(Halt::Again);
+            }
+            self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit)
+        })
     }
 
     fn permit_open(
@@ -178,6 +197,8 @@ impl Run<'_> {
         // The pinned handle is a descriptor of ours; opening it by its number reaches that inode and no other.
         let creating = u64::from((libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) as u32);
         let how = OpenHow { flags: how.flags & !creating, mode: 0, resolve: 0 };
+        let kind = FileType::from_raw_mode(fstat(&object.handle).map_err(Errno::from)?.st_mode);
+        let _waits = (kind == FileType::Fifo).then(|| self.performer.waiting.one_more()).transpose()?;
         let mut name = Decimal::default();
         self.hand_over(sys::openat2(CWD.as_fd(), name.of(object.handle.as_raw_fd()), how)?, how, &permit)
     }
@@ -291,6 +312,11 @@ fn links_of(how: OpenHow) -> Links {
 }
 
 const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
+
+fn is_fifo(place: &Place) -> bool {
+    let stat = statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
 
 /// The directory in which the last component of a path is looked up.
 fn pinned_parents(base: &OwnedFd, path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
