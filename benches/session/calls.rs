@@ -85,14 +85,9 @@ pub const IN_WORKSPACE: &[Kind] = &[
     },
     Kind {
         name: "setxattr",
-        run: |row, at| unsafe {
-            i64::from(libc::setxattr(row.files[at].as_ptr(), XATTR, c"v".as_ptr().cast(), 1, 0))
-        },
+        run: |row, at| unsafe { i64::from(libc::setxattr(row.files[at].as_ptr(), XATTR, c"v".as_ptr().cast(), 1, 0)) },
     },
-    Kind {
-        name: "removexattr",
-        run: |row, at| unsafe { i64::from(libc::removexattr(row.files[at].as_ptr(), XATTR)) },
-    },
+    Kind { name: "removexattr", run: |row, at| unsafe { i64::from(libc::removexattr(row.files[at].as_ptr(), XATTR)) } },
     Kind { name: "truncate", run: |row, at| unsafe { i64::from(libc::truncate(row.files[at].as_ptr(), 0)) } },
     Kind {
         name: "symlink",

@@ -58,10 +58,8 @@ impl Line {
 
 /// The whole table as text.
 pub fn show(lines: &[Line]) -> String {
-    let mut text = format!(
-        "{:<38} {:>9} {:>9} {:>9} {:>5}  {:<13} {}\n",
-        "", "bare", "gated", "median", "unit", "target", ""
-    );
+    let mut text =
+        format!("{:<38} {:>9} {:>9} {:>9} {:>5}  {:<13} {}\n", "", "bare", "gated", "median", "unit", "target", "");
     for line in lines {
         let number = |value: f64| if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") };
         let bare = line.bare.as_ref().map_or(String::new(), |runs| number(runs.figure()));
@@ -76,7 +74,8 @@ pub fn show(lines: &[Line]) -> String {
             Some(false) => "FAIL",
         };
         let (gated, median) = (number(line.gated.figure()), number(line.gated.median()));
-        let row = format!("{:<38} {bare:>9} {gated:>9} {median:>9} {:>5}  {target:<13} {verdict}", line.name, line.unit);
+        let row =
+            format!("{:<38} {bare:>9} {gated:>9} {median:>9} {:>5}  {target:<13} {verdict}", line.name, line.unit);
         let _ = writeln!(text, "{}", row.trim_end());
     }
     text

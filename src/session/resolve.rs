@@ -171,8 +171,10 @@ impl Resolver {
         }
         let (base, base_path) = self.base(target, at.directory)?;
         if parents.is_empty() {
-            return match fstat(&base) {
-                Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => Err(Errno::NOTDIR.into()),
+            // The cwd is a directory.
+            let kind = if at.directory == libc::AT_FDCWD { None } else { fstat(&base).ok() };
+            return match kind.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Some(kind) if kind != FileType::Directory => Err(Errno::NOTDIR.into()),
                 _ => Ok(Found::Place(Place {
                     directory: base,
                     directory_path: base_path,

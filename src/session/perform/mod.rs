@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
 
     /// Takes over the tool's umask for what this thread creates next.
     fn take_umask(&self) -> Result<(), Halt> {
-        let umask = self.target.status()?.umask;
+        let umask = self.target.umask()?;
         self.target.confirm()?;
         sys::set_umask(umask);
         Ok(())
