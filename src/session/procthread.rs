@@ -3,7 +3,7 @@
 //! Runs as the user in the supervisor. What is pinned is the thread, not its id: once it is gone everything here fails,
 //! whoever has the id by then, proc(5).
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -18,6 +18,8 @@ pub struct ProcThread {
     directory: OwnedFd,
     /// Open from its first use on; each read at its beginning gives the state of that moment.
     status: OnceCell<OwnedFd>,
+    /// A guess for the next call, from the one before.
+    pub in_scratch: Cell<bool>,
 }
 
 impl ProcThread {
@@ -26,7 +28,7 @@ impl ProcThread {
         let mut name = Decimal::default();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(procfs, name.of(thread), flags, Mode::empty())?;
-        Ok(ProcThread { thread, directory, status: OnceCell::new() })
+        Ok(ProcThread { thread, directory, status: OnceCell::new(), in_scratch: Cell::new(false) })
     }
 
     /// Whether this was pinned for a thread with this id; it may be another one's by now.

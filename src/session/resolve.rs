@@ -460,7 +460,7 @@ fn trimmed(path: &[u8]) -> &[u8] {
 }
 
 /// Whether the text of a directory part is already canonical if no link was met: no `.`, `..` or doubled slash.
-fn is_plain(parents: &[u8]) -> bool {
+pub(super) fn is_plain(parents: &[u8]) -> bool {
     let inner = trimmed(parents);
     let inner = inner.strip_prefix(b"/").unwrap_or(inner);
     !inner.is_empty() && inner.split(|&byte| byte == b'/').all(|part| !matches!(part, b"" | b"." | b".."))

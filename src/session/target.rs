@@ -124,6 +124,23 @@ impl<'a> Target<'a> {
         Ok(look(pinned))
     }
 
+    /// Whether the thread's last call was in scratch, so that this one may be.
+    pub fn expects_scratch(&self) -> bool {
+        self.pinned.get().or(self.kept.as_ref()).is_some_and(|thread| thread.in_scratch.get())
+    }
+
+    pub fn expect_in_scratch(&self, expected: bool) {
+        if let Some(thread) = self.pinned.get().or(self.kept.as_ref()) {
+            thread.in_scratch.set(expected);
+        }
+    }
+
+    /// What the kernel calls the cwd, proc_pid_cwd(5); nothing is pinned.
+    pub fn cwd_text(&self) -> Result<RawPath, Unreadable> {
+        let text = self.look(|thread| rustix::fs::readlinkat(thread.directory(), c"cwd", Vec::with_capacity(256)))?;
+        Ok(RawPath::new(text.map_err(not_accessible)?.into_bytes()))
+    }
+
     /// Where relative paths start, proc_pid_cwd(5).
     pub fn cwd(&self) -> Result<OwnedFd, Unreadable> {
         let cwd = self.look(|thread| openat(thread.directory(), c"cwd", O_PATH_DIRECTORY, Mode::empty()))?;

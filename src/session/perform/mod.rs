@@ -6,6 +6,7 @@
 mod attributes;
 mod foresee;
 mod names;
+mod native;
 mod open;
 mod tree;
 
@@ -64,6 +65,17 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn once(&self, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if let Some(native) = self.native_by_text() {
+            return Ok(native);
+        }
+        let answer = self.pinned(approvals);
+        if matches!(answer, Ok(Answer::Native(_))) {
+            self.target.expect_in_scratch(true);
+        }
+        answer
+    }
+
+    fn pinned(&self, approvals: &mut Approvals) -> Result<Answer, Halt> {
         match self.attempt {
             Attempt::Open { at, how, strict } => self.open(at, *how, *strict, approvals),
             Attempt::MakeDirectory { at, mode } => self.make_directory(at, *mode, approvals),
