@@ -145,6 +145,10 @@ impl Pool {
             Err(Unreadable::Native(errno)) => return Some(Answer::Errno(errno)),
             Err(Unreadable::Gone) => return Some(NOBODY),
         };
+        // Whatever was copied: the floor has the same verdict for whoever stands there, and nobody else gets the answer.
+        if let Some(native) = self.performer.native_by_text(target, &attempt) {
+            return Some(native);
+        }
         // What was copied is the thread's own only if it still stands there.
         target.confirm().ok()?;
         let busy = slot.begin(*target.notification());

@@ -40,6 +40,12 @@ impl Performer {
         &self.judge
     }
 
+    /// The native answer for one path into scratch that has no dots and meets no link, found without an effect and without
+    /// pinning anything. `None` says nothing.
+    pub fn native_by_text(&self, target: &Target<'_>, attempt: &Attempt) -> Option<Answer> {
+        Run { performer: self, target, attempt }.native_by_text()
+    }
+
     /// The tool's answer; `None` if nobody waits for it any more.
     pub fn perform(&self, target: &Target<'_>, attempt: &Attempt) -> Option<Answer> {
         let mut approvals = Approvals::default();
@@ -65,9 +71,6 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn once(&self, approvals: &mut Approvals) -> Result<Answer, Halt> {
-        if let Some(native) = self.native_by_text() {
-            return Ok(native);
-        }
         let answer = self.pinned(approvals);
         if matches!(answer, Ok(Answer::Native(_))) {
             self.target.expect_in_scratch(true);

@@ -14,7 +14,7 @@ use crate::session::resolve::is_plain;
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
 impl Run<'_> {
-    /// The native answer for one path into scratch that has no dots and meets no link. `None` says nothing.
+    /// See [`super::Performer::native_by_text`].
     pub(super) fn native_by_text(&self) -> Option<Answer> {
         let (at, follows) = match self.attempt {
             Attempt::Open { at, how, .. } if how.resolve == 0 => {
