@@ -23,9 +23,11 @@ impl Scratch {
         Scratch { native }
     }
 
-    /// Whether changes of this object need no decision.
-    pub fn covers(&self, object: &RawPath) -> bool {
-        self.native.iter().any(|root| object.is_within(&root.path))
+    /// Whether changes of this object need no decision. `device` is the one it is on, where it was found without its path:
+    /// a descriptor of the caller's may lead to what the host, not the session, has at that path.
+    pub fn covers(&self, object: &RawPath, device: Option<u64>) -> bool {
+        let on = |root: &NativeRoot| device.is_none_or(|device| device == root.identity.0);
+        self.native.iter().any(|root| object.is_within(&root.path) && on(root))
     }
 
     /// Whether this is, or lies directly in, a place of the session itself that no link can stand for: a mount of its own or

@@ -11,6 +11,7 @@ use super::calls::{Calls, MAIN};
 use super::floor::Scratch;
 use super::interrupt;
 use super::listener::Answer;
+use super::resolve::Object;
 use super::target::{Target, Unreadable};
 use super::upstream::{Unasked, Upstream};
 use crate::common::access::{Access, Level};
@@ -39,8 +40,10 @@ pub struct Wanted {
     /// The other end of a rename or link, or a symlink's text.
     pub other: Option<RawPath>,
     pub reach: Reach,
-    /// Names below that are protected wherever they stand, when a directory moves: as they are and as they would be.
+    /// Guarded names below that exist, when a directory moves: as they are and as they would be.
     pub moved: Vec<RawPath>,
+    /// Where the object was found by a descriptor or link: the device that it is on.
+    pub device: Option<u64>,
 }
 
 /// What else is touched with the object.
@@ -55,7 +58,21 @@ pub enum Reach {
 
 impl Wanted {
     pub fn new(operation: Operation, object: RawPath) -> Wanted {
-        Wanted { object, operation, is_directory: false, other: None, reach: Reach::Object, moved: Vec::new() }
+        Wanted {
+            object,
+            operation,
+            is_directory: false,
+            other: None,
+            reach: Reach::Object,
+            moved: Vec::new(),
+            device: None,
+        }
+    }
+
+    /// A change of something that is pinned already, at the path that it is judged by.
+    pub fn of(operation: Operation, object: &Object) -> Result<Wanted, Errno> {
+        let device = rustix::fs::fstat(&object.handle)?.st_dev;
+        Ok(Wanted { device: Some(device), ..Wanted::new(operation, object.judged_path()?) })
     }
 
     pub fn directory(mut self, is_directory: bool) -> Wanted {
@@ -86,7 +103,17 @@ pub struct Permit(());
 
 /// What was said yes to while this attempt waits; it holds for this attempt alone.
 #[derive(Debug, Default)]
-pub struct Approvals(Vec<RawPath>);
+pub struct Approvals(Vec<Wanted>);
+
+impl Approvals {
+    /// Whether it was this that somebody said yes to: the object, what is done with it, and where it goes.
+    fn cover(&self, wanted: &Wanted) -> bool {
+        self.0.iter().any(|approved| {
+            (&approved.object, approved.operation, &approved.other, approved.is_directory)
+                == (&wanted.object, wanted.operation, &wanted.other, wanted.is_directory)
+        })
+    }
+}
 
 /// Why there is no permit.
 #[derive(Debug)]
@@ -174,11 +201,9 @@ impl Judge {
         self.policy.has_floating(Access::Write)
     }
 
-    /// Whether this name is protected wherever it stands.
-    pub fn is_guarded_anywhere(&self, path: &RawPath) -> bool {
-        self.policy
-            .floating(Access::Write, path, MAIN, &Grants::new())
-            .is_some_and(|verdict| verdict.level > Level::Allow)
+    /// Whether one of those rules speaks about this name, whatever was granted.
+    pub fn guards_name(&self, name: &RawPath) -> bool {
+        self.policy.floating(Access::Write, name, MAIN, &Grants::new()).is_some()
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give
@@ -192,11 +217,15 @@ impl Judge {
     ) -> Result<Permit, Halt> {
         let mut to_record = Vec::new();
         for wanted in wanted {
-            if self.scratch.covers(&wanted.object) || approvals.0.contains(&wanted.object) {
+            if self.scratch.covers(&wanted.object, wanted.device) {
                 continue;
             }
-            let (verdict, call, granted_by) = self.verdict(target, wanted)?;
+            let (mut verdict, call, granted_by) = self.verdict(target, wanted)?;
+            if verdict.level == Level::Allow && self.is_of_the_host(&verdict, wanted) {
+                verdict.level = Level::Ask;
+            }
             match verdict.level {
+                Level::Allow | Level::Notify | Level::Ask if approvals.cover(wanted) => {}
                 Level::Allow if matches!(verdict.basis, Source::Scratch(_)) => {}
                 Level::Allow if granted_by.is_none() && wanted.object.is_within(&self.workspace) => {}
                 Level::Allow | Level::Notify => {
@@ -208,7 +237,7 @@ impl Judge {
                         return Err(errno.into());
                     }
                     self.ask(target, wanted, &verdict)?;
-                    approvals.0.push(wanted.object.clone());
+                    approvals.0.push(wanted.clone());
                     return Err(Halt::Again);
                 }
                 // Nobody can prove who they are to this broker, so `authenticate` is no.
@@ -227,6 +256,14 @@ impl Judge {
             }
         }
         Ok(Permit(()))
+    }
+
+    /// Whether scratch would be the reason to allow this, but its path is that of something else than the session's scratch.
+    fn is_of_the_host(&self, verdict: &Verdict, wanted: &Wanted) -> bool {
+        let (Source::Scratch(at), Some(device)) = (verdict.basis, wanted.device) else { return false };
+        let root = self.policy.profile().scratch.get(at);
+        let own = root.and_then(|root| rustix::fs::stat(root.as_path()).ok()).map(|stat| stat.st_dev);
+        own != Some(device) && !wanted.object.is_within(&self.workspace)
     }
 
     /// A permit for an object that has no name in any file system: a pipe, a socket, a memfd.
@@ -249,7 +286,11 @@ impl Judge {
             Reach::Below => self.policy.below(Access::Write, &wanted.object, call, &grants),
             Reach::Link => self.policy.below_link(Access::Write, &wanted.object, call, &grants),
         };
-        let moved = wanted.moved.iter().filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
+        let moved = wanted
+            .moved
+            .iter()
+            .filter(|path| !self.scratch.covers(path, None))
+            .filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
         below.into_iter().chain(moved).for_each(&mut consider);
         let by = match strictest.source {
             Source::Grant(at) => grants.get(at).map(|grant| grant.by.clone()),

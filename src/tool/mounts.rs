@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, chmod, mknodat, openat2};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 use super::privileges::{PrivilegeError, with_file_rights_of};
@@ -28,8 +28,6 @@ pub enum MountError {
     Step { step: &'static str, path: PathBuf, source: io::Error },
     #[error("cannot take the user's file rights: {0}")]
     Privileges(#[from] PrivilegeError),
-    #[error("/dev/{0} is not the device that it should be")]
-    NotThatDevice(&'static str),
     #[error("{} cannot be a workspace: the session has its own {}", path.display(), masked)]
     WorkspaceIsMasked { path: PathBuf, masked: &'static str },
     #[error("the current directory {} is outside the workspace and hidden: the session has its own {masked}", path.display())]
@@ -93,12 +91,11 @@ pub fn build_view(places: &Places<'_>) -> Result<(), MountError> {
     set_attributes(CWD, "/", true, libc::MOUNT_ATTR_NODEV, 0).step("forbid devices below", "/")?;
 
     let kept_workspace = open_hidden_workspace(places)?;
-    let devices = open_devices()?;
     let kept_of_run = open_kept_of_run()?;
 
     mount_tmpfs("/tmp", "mode=1777,size=50%", MsFlags::empty())?;
     mount_run(kept_of_run)?;
-    mount_dev(devices)?;
+    mount_dev()?;
     mount_read_only_sys()?;
 
     if let Some((path, tree)) = kept_workspace {
@@ -168,28 +165,6 @@ fn open_hidden_workspace(places: &Places<'_>) -> Result<Option<(PathBuf, OwnedFd
     Ok(Some((path.to_path_buf(), tree)))
 }
 
-/// Hold the host's device nodes as mounts of their own, on which devices work.
-fn open_devices() -> Result<Vec<(&'static str, OwnedFd)>, MountError> {
-    let mut devices = Vec::new();
-    for (name, major, minor) in DEVICES {
-        let path = Path::new("/dev").join(name);
-        let node = openat2(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
-            .step("open", &path)?;
-        let found = rustix::fs::fstat(&node).step("look at", &path)?;
-        let is_that = rustix::fs::FileType::from_raw_mode(found.st_mode).is_char_device()
-            && found.st_rdev == rustix::fs::makedev(major, minor);
-        if !is_that {
-            return Err(MountError::NotThatDevice(name));
-        }
-        let tree = clone_tree(node, false).step("keep", &path)?;
-        // Read-only is the node, whose mode, times and owner are the host's; the device behind it is written as ever.
-        set_attributes(&tree, "", false, libc::MOUNT_ATTR_NOEXEC | libc::MOUNT_ATTR_RDONLY, libc::MOUNT_ATTR_NODEV)
-            .step("allow devices on", &path)?;
-        devices.push((name, tree));
-    }
-    Ok(devices)
-}
-
 /// What stays of /run: a symbolic link's text or a tree.
 enum Kept {
     Link(PathBuf),
@@ -237,13 +212,18 @@ fn mount_run(kept: Vec<(PathBuf, Kept)>) -> Result<(), MountError> {
     Ok(())
 }
 
-fn mount_dev(devices: Vec<(&'static str, OwnedFd)>) -> Result<(), MountError> {
+/// A /dev of the session's own. Its nodes are made anew: the host's have modes and times that are the host's too.
+fn mount_dev() -> Result<(), MountError> {
     let dev = Path::new("/dev");
-    mount_tmpfs(dev, "mode=755,size=64k", MsFlags::MS_NOEXEC)?;
-    for (name, tree) in devices {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    mount(Some("tmpfs"), dev, Some("tmpfs"), flags, Some("mode=755,size=64k")).step("mount a tmpfs on", dev)?;
+    for (name, major, minor) in DEVICES {
         let path = dev.join(name);
-        fs::File::create_new(&path).step("make", &path)?;
-        attach(&tree, &path)?;
+        let for_all = Mode::from_raw_mode(0o666);
+        let number = rustix::fs::makedev(major, minor);
+        mknodat(CWD, &path, FileType::CharacterDevice, for_all, number).step("make the device", &path)?;
+        // Whatever umask this process was started with.
+        chmod(&path, for_all).step("open to all", &path)?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),

@@ -84,6 +84,7 @@ pub fn outside_and_home(sandbox: &Sandbox) -> Vec<PathBuf> {
 const FAMILIES: &[&Family] = &[
     &crate::abi::WIDE_REGISTERS,
     &crate::lasting::LASTING,
+    &crate::lasting::FROM_SCRATCH,
     &crate::metadata::METADATA,
     &crate::names::NAMES,
     &crate::names::PROTECTED_BELOW,

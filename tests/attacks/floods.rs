@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{self, attack};
 use crate::raw;
-use crate::support::{Side, until};
+use crate::support::wait::descendants;
+use crate::support::{Sandbox, Side, until};
 use crate::{Inside, Test};
 
 pub const TESTS: &[Test] = &[
@@ -12,6 +13,7 @@ pub const TESTS: &[Test] = &[
     ("a_flood_of_questions_is_answered_and_holds_nothing_up", flood_of_questions),
     ("an_open_question_holds_up_no_other_process", one_waits_others_run),
     ("a_flood_of_processes_ends_with_the_session", flood_of_processes),
+    ("a_flood_of_long_names_in_a_moved_directory_costs_no_memory", flood_of_names),
 ];
 
 pub const INSIDE: &[Inside] = &[
@@ -19,6 +21,7 @@ pub const INSIDE: &[Inside] = &[
     ("flood-questions", flood_questions_inside),
     ("one-waits", one_waits_inside),
     ("flood-processes", flood_processes_inside),
+    ("move-names", move_names_inside),
 ];
 
 fn flood_of_calls() {
@@ -138,4 +141,38 @@ fn flood_processes_inside(_: &[String]) {
         left += 1;
     }
     raw::say("left", left);
+}
+
+/// Twenty thousand names of three thousand bytes each below a directory that moves: each is looked at, none is kept.
+fn flood_of_names() {
+    const MOST_KB: u64 = 40_000;
+    if !engine::gated_too() {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    sandbox.profile_named("coder");
+    let bottom = (0..12).fold(sandbox.workspace().join("deep"), |path, _| path.join("d".repeat(250)));
+    sandbox.dir(&bottom);
+    for number in 0..20_000 {
+        std::fs::write(bottom.join(number.to_string()), "").expect("write");
+    }
+    let running = sandbox.start(Side::Gated, &sandbox.inside::<&str>("move-names", &[]));
+    until("the directory to move", || running.so_far().contains("moved ok").then_some(()));
+    let peaks = descendants(running.pid()).into_iter().filter_map(|process| peak_kb(process.pid));
+    let most = peaks.max().expect("the session's processes");
+    assert!(most < MOST_KB, "a process of the session took {most} kB");
+}
+
+/// Waits afterwards, so that the session can be looked at; ends with it.
+fn move_names_inside(_: &[String]) {
+    raw::say_result("moved", raw::rename("deep", "moved"));
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The most memory that a process ever had, in kB (`VmHWM`, proc_pid_status(5)).
+fn peak_kb(pid: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.trim().parse().ok()
 }

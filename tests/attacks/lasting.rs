@@ -8,7 +8,10 @@ use crate::engine::{self, Family};
 use crate::raw::{self, Raw, sys, text};
 use crate::support::Sandbox;
 
-pub const TESTS: &[Test] = &[("what_is_run_outside_later_is_asked_for", || engine::run_family(&LASTING))];
+pub const TESTS: &[Test] = &[
+    ("what_is_run_outside_later_is_asked_for", || engine::run_family(&LASTING)),
+    ("scratch_is_no_way_in_for_what_is_run_outside_later", || engine::run_family(&FROM_SCRATCH)),
+];
 
 fn prepare() -> Sandbox {
     let mut sandbox = engine::with_victims();
@@ -143,5 +146,42 @@ pub const LASTING: Family = Family {
         ("autostart", || make(&raw::home(".config/autostart/x.desktop"))),
         ("program-in-the-path", || make(&raw::home(".local/bin/git"))),
         ("ssh-keys", || make(&raw::home(".ssh/authorized_keys"))),
+    ],
+};
+
+/// The same profile with scratch in the workspace, in which nothing is judged.
+const WITH_SCRATCH: &str = r#"
+schema = 1
+
+[profile]
+name = "with-scratch"
+extends = ["coder"]
+
+[scratch]
+path = ["{workspace}/target/**"]
+"#;
+
+fn prepare_scratch() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.profile(WITH_SCRATCH);
+    let work = sandbox.workspace();
+    sandbox.dir(&work.join("target/made/.git/hooks"));
+    sandbox.dir(&work.join("there"));
+    sandbox
+}
+
+pub const FROM_SCRATCH: Family = Family {
+    name: "from-scratch",
+    prepare: prepare_scratch,
+    guarded: |sandbox| ["project", "there"].iter().map(|name| sandbox.workspace().join(name)).collect(),
+    variants: &[
+        ("directory-moved-out", || {
+            steps(&[|| make("target/made/.git/hooks/pre-commit"), || raw::rename("target/made", "project")])
+        }),
+        ("directory-exchanged", || {
+            steps(&[|| make("target/made/.git/hooks/pre-commit"), || raw::exchange("target/made", "there")])
+        }),
+        ("file-moved-out", || steps(&[|| make("target/envrc"), || raw::rename("target/envrc", "there/.envrc")])),
+        ("file-linked-out", || steps(&[|| make("target/envrc"), || raw::link("target/envrc", "there/.envrc")])),
     ],
 };

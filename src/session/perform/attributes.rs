@@ -86,7 +86,7 @@ impl Run<'_> {
             return Ok(self.judge().permit_nameless());
         }
         refuse_acting_attributes(&object.handle)?;
-        let wanted = Wanted::new(change.operation(), object.judged_path()?).directory(object.is_directory()?);
+        let wanted = Wanted::of(change.operation(), object)?.directory(object.is_directory()?);
         self.judge().permit(self.target, &[wanted], approvals, || {
             match change {
                 Change::Mode(_) => foresee::mode(&object.handle),

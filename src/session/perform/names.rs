@@ -129,16 +129,19 @@ impl Run<'_> {
         refuse_acting_name(&new)?;
         let mut wanted = Vec::new();
         if !old.is_special() && !new.is_special() {
-            wanted.push(self.end_of_rename(&old, &new, &old_path, &new_path)?);
-            wanted.push(self.end_of_rename(&new, &old, &new_path, &old_path)?);
+            wanted.push(self.end_of_rename(&old, &old_path, &new_path)?);
+            wanted.push(self.end_of_rename(&new, &new_path, &old_path)?);
             if wanted.iter().any(|end| end.reach == Reach::Link) {
                 // A link that leaves one end comes to be at the other.
                 wanted.iter_mut().for_each(|end| end.reach = Reach::Link);
             }
-            if !exchange && let (Some(_), [source, destination]) = (foresee::existing(&new), wanted.as_mut_slice()) {
-                // What comes to be at the destination is what the source is.
-                destination.is_directory = source.is_directory;
-                destination.moved.clone_from(&source.moved);
+            if let [source, destination] = wanted.as_mut_slice() {
+                // What comes to be at one end is what the other is; either may be scratch, where nothing is judged.
+                if !exchange {
+                    destination.is_directory = source.is_directory;
+                }
+                destination.moved.extend_from_slice(&source.moved);
+                source.moved.clone_from(&destination.moved);
             }
         }
         let _permit = self.judge().permit(self.target, &wanted, approvals, || foresee::rename(&old, &new, flags))?;
@@ -147,7 +150,7 @@ impl Run<'_> {
     }
 
     /// One end of a rename, with the names below it where a directory moves.
-    fn end_of_rename(&self, here: &Place, there: &Place, path: &RawPath, other: &RawPath) -> Result<Wanted, Halt> {
+    fn end_of_rename(&self, here: &Place, path: &RawPath, other: &RawPath) -> Result<Wanted, Halt> {
         let stat = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
         let kind = stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode));
         let is_directory = kind == Some(FileType::Directory);
@@ -155,8 +158,7 @@ impl Run<'_> {
         let mut wanted =
             Wanted::new(Operation::Rename, path.clone()).directory(is_directory).other(other.clone()).reaching(reach);
         if is_directory && self.judge().guards_names_anywhere() {
-            let guarded = |path: &RawPath| self.judge().is_guarded_anywhere(path);
-            wanted = wanted.moving(tree::names_below(here, path, &there.path(), guarded)?);
+            wanted = wanted.moving(tree::names_below(here, path, other, |name| self.judge().guards_name(name))?);
         }
         Ok(wanted)
     }
@@ -189,7 +191,11 @@ impl Run<'_> {
         let special = matches!(&source, Found::Place(place) if place.is_special());
         if !new.is_special() && !special {
             if let Some(path) = &source_path {
-                wanted.push(Wanted::new(Operation::Link, path.clone()).other(new_path.clone()));
+                let source = match &source {
+                    Found::Place(_) => Wanted::new(Operation::Link, path.clone()),
+                    Found::Object(object) => Wanted::of(Operation::Link, object)?,
+                };
+                wanted.push(source.other(new_path.clone()));
             }
             // A hard link to a symbolic link is one more symbolic link.
             let reach = if is_symlink(&source)? { Reach::Link } else { Reach::Below };

@@ -132,7 +132,7 @@ impl Run<'_> {
         let creates = has(how, libc::O_CREAT);
         let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
         let mut is_file = false;
-        if creates && !self.judge().scratch().covers(&path) {
+        if creates && !self.judge().scratch().covers(&path, None) {
             match statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
                 Err(_) => operation = Operation::Create,
@@ -154,7 +154,7 @@ impl Run<'_> {
             return Err(Errno::NOTDIR.into());
         }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
-        let wanted = Wanted::new(Operation::Create, object.path.clone()).directory(true);
+        let wanted = Wanted::of(Operation::Create, &object)?.directory(true);
         let permit =
             self.judge().permit(self.target, &[wanted], approvals, || foresee::in_directory(&object.handle))?;
         self.check_room(how)?;
@@ -188,7 +188,7 @@ impl Run<'_> {
             return Err(Errno::LOOP.into());
         }
         let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
-        let wanted = Wanted::new(operation, path).reaching(Reach::Below);
+        let wanted = Wanted::of(operation, &object)?.reaching(Reach::Below);
         let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.check_room(how)?;
         self.still_wanted()?;
@@ -287,7 +287,7 @@ impl Run<'_> {
             return Ok(Answer::Native(native));
         }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
-        let wanted = Wanted::new(Operation::Truncate, path).reaching(Reach::Below);
+        let wanted = Wanted::of(Operation::Truncate, &object)?.reaching(Reach::Below);
         let _permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.still_wanted()?;
         let mut name = Decimal::default();
