@@ -36,8 +36,9 @@ soak: ## Run random file calls bare and under gated for a long time, and compare
 	scripts/install-packages.sh test
 	scripts/test.sh --release --test differential -- --long
 
-bench: ## Measure what a session costs
-	$(CARGO) bench --locked
+bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
+	scripts/install-packages.sh run
+	scripts/bench.sh
 
 lint: $(TOOLS)/bin/cargo-deny ## Formatting, clippy, licences and sources of the dependencies
 	$(CARGO) fmt --check

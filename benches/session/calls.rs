@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Calls of one kind in a row; the mean of a row is one figure.
-const ROW: usize = 100;
-const ROWS: usize = 40;
+const ROW: usize = 40;
+const ROWS: usize = 150;
 
 /// One kind of call, in the order in which a row needs them.
 pub struct Kind {
@@ -118,6 +118,10 @@ pub const IN_SCRATCH: &[Kind] = &[
         run: |row, at| open_and_close(&row.files[at], libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL),
     },
     Kind { name: "scratch: open for writing", run: |row, at| open_and_close(&row.files[at], libc::O_WRONLY) },
+    Kind {
+        name: "scratch: open for writing, absolute",
+        run: |row, at| open_and_close(&row.absolute[at], libc::O_WRONLY),
+    },
     Kind { name: "scratch: unlink", run: |row, at| unsafe { i64::from(libc::unlink(row.files[at].as_ptr())) } },
     Kind {
         name: "scratch: mkdir",

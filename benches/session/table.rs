@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Several runs of one thing. The figure is the fastest quarter's slowest: what else the machine does only ever adds.
+/// Several runs of one thing. The figure is the slowest of the fastest tenth: what else the machine does only ever adds.
 #[derive(Clone, Debug, Default)]
 pub struct Runs(Vec<f64>);
 
@@ -18,7 +18,7 @@ impl Runs {
     }
 
     pub fn figure(&self) -> f64 {
-        self.at(0.25)
+        self.at(0.1)
     }
 
     pub fn median(&self) -> f64 {

@@ -30,6 +30,15 @@ impl Scratch {
         self.native.iter().any(|root| object.is_within(&root.path) && on(root))
     }
 
+    /// Whether this is, or lies directly in, a place of the session itself that no link can stand for: a mount of its own or
+    /// a device.
+    pub fn is_mounted_around(&self, object: &RawPath) -> bool {
+        let parent = object.parent();
+        self.native
+            .iter()
+            .any(|root| is_own_mount(root) && (root.path == *object || Some(&root.path) == parent.as_ref()))
+    }
+
     /// Proof that this attempt may run natively: Landlock handles its kind, and grants it where the objects seem to be. If
     /// they are elsewhere by the time the kernel looks, Landlock denies.
     pub fn enforced(&self, attempt: &Attempt, objects: &[&RawPath]) -> Option<Enforced> {
@@ -58,13 +67,15 @@ impl Scratch {
 /// A mount of the session itself cannot be renamed or replaced; another directory at the path of any other root has no
 /// grant.
 fn still_stands(root: &NativeRoot) -> bool {
-    let is_mount =
-        root.grant == NativeGrant::WriteFile || plan::PRIVATE.iter().any(|path| root.path == RawPath::from(*path));
-    is_mount
+    is_own_mount(root)
         || statx(CWD, root.path.as_path(), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO).is_ok_and(|stat| {
             let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
             (device, stat.stx_ino) == root.identity
         })
+}
+
+fn is_own_mount(root: &NativeRoot) -> bool {
+    root.grant == NativeGrant::WriteFile || plan::PRIVATE.iter().any(|path| root.path.as_bytes() == path.as_bytes())
 }
 
 /// The rights of the floor (`tool::floor` handles all of them): WRITE_FILE, TRUNCATE, MAKE_*, REMOVE_*, REFER.

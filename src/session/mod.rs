@@ -15,6 +15,7 @@ pub mod life;
 pub mod listener;
 pub mod perform;
 pub mod pool;
+pub mod procthread;
 pub mod resolve;
 pub mod stuck;
 pub mod supervise;

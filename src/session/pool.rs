@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::decode::decode;
 use super::listener::{Answer, Listener, Notification, Received};
 use super::perform::Performer;
+use super::procthread::ProcThread;
 use super::stuck::{Slot, Watch};
 use super::sys;
 use super::target::{Target, Unreadable};
@@ -102,6 +103,7 @@ impl Pool {
 
     fn serve(self: &Arc<Pool>) {
         let slot = self.watch.enter();
+        let mut kept = None;
         loop {
             self.receiving.fetch_add(1, Ordering::SeqCst);
             let received = self.listener.receive();
@@ -112,7 +114,7 @@ impl Pool {
                         // Without another thread this attempt is served all the same, only signals may disturb others.
                         let _ = self.add_thread();
                     }
-                    self.handle(&notification, &slot);
+                    kept = self.handle(&notification, &slot, kept);
                 }
                 Ok(Received::Vanished) => {}
                 Ok(Received::Ended) => return,
@@ -127,21 +129,31 @@ impl Pool {
         }
     }
 
-    fn handle(&self, notification: &Notification, slot: &Slot) {
-        let target = Target::new(&self.listener, notification, self.procfs.as_fd());
-        let attempt = match decode(&target) {
-            Ok(attempt) => attempt,
-            Err(Unreadable::Native(errno)) => return self.listener.answer(notification, Answer::Errno(errno)),
-            Err(Unreadable::Gone) => return self.listener.answer(notification, NOBODY),
-        };
-        // What was copied is the thread's own only if it still stands there.
-        if !self.listener.is_waiting(notification) {
-            return;
+    /// Serves one attempt, with what was left over from the one before.
+    fn handle(&self, notification: &Notification, slot: &Slot, kept: Option<ProcThread>) -> Option<ProcThread> {
+        let target = self.target(notification).keeping(kept);
+        if let Some(answer) = self.answer(&target, slot) {
+            self.listener.answer(notification, answer);
         }
-        let busy = slot.begin(*notification);
-        let answer = self.performer.perform(&target, &attempt);
-        let answer = busy.end(answer).unwrap_or(NOBODY);
-        self.listener.answer(notification, answer);
+        target.leave()
+    }
+
+    /// `None` if nobody waits for it any more.
+    fn answer(&self, target: &Target<'_>, slot: &Slot) -> Option<Answer> {
+        let attempt = match decode(target) {
+            Ok(attempt) => attempt,
+            Err(Unreadable::Native(errno)) => return Some(Answer::Errno(errno)),
+            Err(Unreadable::Gone) => return Some(NOBODY),
+        };
+        // Whatever was copied: the floor has the same verdict for whoever stands there, and nobody else gets the answer.
+        if let Some(native) = self.performer.native_by_text(target, &attempt) {
+            return Some(native);
+        }
+        // What was copied is the thread's own only if it still stands there.
+        target.confirm().ok()?;
+        let busy = slot.begin(*target.notification());
+        let answer = self.performer.perform(target, &attempt);
+        Some(busy.end(answer).unwrap_or(NOBODY))
     }
 
     /// For [`Watch`]: whether questions are open whose threads may come back.

@@ -177,8 +177,10 @@ impl Resolver {
         }
         let (base, base_path) = self.base(target, at.directory)?;
         if parents.is_empty() {
-            return match fstat(&base) {
-                Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => Err(Errno::NOTDIR.into()),
+            // The cwd is a directory.
+            let kind = if at.directory == libc::AT_FDCWD { None } else { fstat(&base).ok() };
+            return match kind.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Some(kind) if kind != FileType::Directory => Err(Errno::NOTDIR.into()),
                 _ => Ok(Found::Place(Place {
                     directory: base,
                     directory_path: base_path,
@@ -464,7 +466,7 @@ fn trimmed(path: &[u8]) -> &[u8] {
 }
 
 /// Whether the text of a directory part is already canonical if no link was met: no `.`, `..` or doubled slash.
-fn is_plain(parents: &[u8]) -> bool {
+pub(super) fn is_plain(parents: &[u8]) -> bool {
     let inner = trimmed(parents);
     let inner = inner.strip_prefix(b"/").unwrap_or(inner);
     !inner.is_empty() && inner.split(|&byte| byte == b'/').all(|part| !matches!(part, b"" | b"." | b".."))

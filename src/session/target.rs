@@ -1,18 +1,18 @@
 //! The process behind a notification: its memory, its files, its place in the tree.
 //!
 //! Runs as the user in the supervisor; everything read here is hostile. Each read goes through the thread's own `/proc`
-//! directory, pinned once, so that a recycled thread id yields an error and never another process; whoever uses what was
+//! directory, pinned, so that a recycled thread id yields an error and never another process; whoever uses what was
 //! read checks [`Target::confirm`] first.
 
 use std::cell::OnceCell;
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{Mode, OFlags, openat};
 
-use super::decimal::Decimal;
 use super::listener::{Listener, Notification};
+use super::procthread::ProcThread;
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Who;
@@ -25,6 +25,10 @@ const PAGE: u64 = 4096;
 const FIRST_READ: u64 = 256;
 const SHOWN_WORDS: usize = 64;
 const SHOWN_BYTES: usize = 4096;
+/// More than a status file has.
+const STATUS_BYTES: usize = 8192;
+/// The lines before `Umask` and itself: a name of at most 64 bytes, each perhaps escaped, proc_pid_status(5).
+const UMASK_WITHIN: usize = 512;
 
 /// A string or block of the tool could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +51,9 @@ pub struct Target<'a> {
     notification: &'a Notification,
     /// The outer `/proc`, in which the supervisor's view of thread ids holds.
     procfs: BorrowedFd<'a>,
-    directory: OnceCell<OwnedFd>,
+    /// From an earlier call of a thread with this id, which may be gone.
+    kept: Option<ProcThread>,
+    pinned: OnceCell<ProcThread>,
 }
 
 /// What `/proc/TID/status` tells, proc_pid_status(5).
@@ -69,7 +75,18 @@ pub struct Status {
 
 impl<'a> Target<'a> {
     pub fn new(listener: &'a Listener, notification: &'a Notification, procfs: BorrowedFd<'a>) -> Target<'a> {
-        Target { listener, notification, procfs, directory: OnceCell::new() }
+        Target { listener, notification, procfs, kept: None, pinned: OnceCell::new() }
+    }
+
+    /// With what [`Target::leave`] gave for an earlier call, of any thread.
+    pub fn keeping(mut self, kept: Option<ProcThread>) -> Target<'a> {
+        self.kept = kept.filter(|kept| kept.had_id(self.notification.thread));
+        self
+    }
+
+    /// What the next call of this thread can be served with.
+    pub fn leave(self) -> Option<ProcThread> {
+        self.pinned.into_inner().or(self.kept)
     }
 
     pub fn notification(&self) -> &Notification {
@@ -86,20 +103,48 @@ impl<'a> Target<'a> {
         if self.listener.is_waiting(self.notification) { Ok(()) } else { Err(Unreadable::Gone) }
     }
 
-    /// The thread's directory in the outer `/proc`.
-    pub fn directory(&self) -> Result<BorrowedFd<'_>, Unreadable> {
-        if let Some(directory) = self.directory.get() {
-            return Ok(directory.as_fd());
+    /// Looks into the thread's directory in the outer `/proc`. What was kept may be of another thread that had the id, and
+    /// then gives nothing but errors, so an error counts only with a directory that was pinned for this call.
+    fn look<T>(
+        &self,
+        look: impl Fn(&ProcThread) -> rustix::io::Result<T>,
+    ) -> Result<rustix::io::Result<T>, Unreadable> {
+        if let (None, Some(kept)) = (self.pinned.get(), &self.kept)
+            && let Ok(found) = look(kept)
+        {
+            return Ok(Ok(found));
         }
-        let mut name = Decimal::default();
-        let opened = openat(self.procfs, name.of(self.notification.thread), O_PATH_DIRECTORY, Mode::empty())
-            .map_err(|_| Unreadable::Gone)?;
-        Ok(self.directory.get_or_init(|| opened).as_fd())
+        let pinned = match self.pinned.get() {
+            Some(pinned) => pinned,
+            None => {
+                let opened = ProcThread::open(self.procfs, self.notification.thread).map_err(|_| Unreadable::Gone)?;
+                self.pinned.get_or_init(|| opened)
+            }
+        };
+        Ok(look(pinned))
+    }
+
+    /// Whether the thread's last call was in scratch, so that this one may be.
+    pub fn expects_scratch(&self) -> bool {
+        self.pinned.get().or(self.kept.as_ref()).is_some_and(|thread| thread.in_scratch.get())
+    }
+
+    pub fn expect_in_scratch(&self, expected: bool) {
+        if let Some(thread) = self.pinned.get().or(self.kept.as_ref()) {
+            thread.in_scratch.set(expected);
+        }
+    }
+
+    /// What the kernel calls the cwd, proc_pid_cwd(5); nothing is pinned.
+    pub fn cwd_text(&self) -> Result<RawPath, Unreadable> {
+        let text = self.look(|thread| rustix::fs::readlinkat(thread.directory(), c"cwd", Vec::with_capacity(256)))?;
+        Ok(RawPath::new(text.map_err(not_accessible)?.into_bytes()))
     }
 
     /// Where relative paths start, proc_pid_cwd(5).
     pub fn cwd(&self) -> Result<OwnedFd, Unreadable> {
-        Ok(openat(self.directory()?, c"cwd", O_PATH_DIRECTORY, Mode::empty()).map_err(not_accessible)?)
+        let cwd = self.look(|thread| openat(thread.directory(), c"cwd", O_PATH_DIRECTORY, Mode::empty()))?;
+        Ok(cwd.map_err(not_accessible)?)
     }
 
     /// The object that a descriptor of the tool stands for, as a path handle; `EBADF` where there is none.
@@ -108,7 +153,8 @@ impl<'a> Target<'a> {
             return Err(Errno::BADF.into());
         }
         let path = CString::new(format!("fd/{descriptor}")).map_err(|_| Errno::BADF)?;
-        openat(self.directory()?, path.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        self.look(|thread| openat(thread.directory(), path.as_c_str(), flags, Mode::empty()))?.map_err(|errno| {
             match errno {
                 rustix::io::Errno::NOENT => Errno::BADF.into(),
                 other => not_accessible(other).into(),
@@ -138,7 +184,7 @@ impl<'a> Target<'a> {
     pub fn has_room_for_a_file(&self) -> Result<bool, Unreadable> {
         let thread = rustix::process::Pid::from_raw(self.notification.thread).ok_or(Unreadable::Gone)?;
         // Linux 6.2: the size of the directory is the number of open files.
-        let open = rustix::fs::statat(self.directory()?, c"fd", rustix::fs::AtFlags::empty());
+        let open = self.look(|thread| rustix::fs::statat(thread.directory(), c"fd", rustix::fs::AtFlags::empty()))?;
         let open = open.map_err(|_| Unreadable::Gone)?.st_size;
         let limit = super::sys::open_files_limit(thread.as_raw_nonzero().get())?;
         Ok(u64::try_from(open).is_ok_and(|open| open < limit))
@@ -202,14 +248,35 @@ impl<'a> Target<'a> {
 
     /// The parsed status file.
     pub fn status(&self) -> Result<Status, Unreadable> {
-        let text = self.small_file(c"status", 8192)?;
-        Ok(parse_status(&text))
+        let read = |thread: &ProcThread| {
+            let mut text = vec![0; STATUS_BYTES];
+            let mut length = 0;
+            while let Some(room @ [_, ..]) = text.get_mut(length..) {
+                match thread.read_status(room, length)? {
+                    0 => break,
+                    count => length += count,
+                }
+            }
+            text.truncate(length);
+            Ok(text)
+        };
+        Ok(parse_status(&self.look(read)?.map_err(|_| Unreadable::Gone)?))
+    }
+
+    /// The umask alone, which stands at the beginning of the status file.
+    pub fn umask(&self) -> Result<u32, Unreadable> {
+        let read = |thread: &ProcThread| {
+            let mut text = [0; UMASK_WITHIN];
+            let length = thread.read_status(&mut text, 0)?;
+            Ok(parse_status(text.get(..length).unwrap_or_default()).umask)
+        };
+        self.look(read)?.map_err(|_| Unreadable::Gone)
     }
 
     /// Who this is, to show and to record.
     pub fn who(&self) -> Result<Who, Unreadable> {
         let link = |name: &CStr| -> Result<RawPath, Unreadable> {
-            let text = rustix::fs::readlinkat(self.directory()?, name, Vec::new());
+            let text = self.look(|thread| rustix::fs::readlinkat(thread.directory(), name, Vec::new()))?;
             Ok(RawPath::new(text.map(CString::into_bytes).unwrap_or_default()))
         };
         let line = self.small_file(c"cmdline", SHOWN_WORDS * SHOWN_BYTES)?;
@@ -225,8 +292,9 @@ impl<'a> Target<'a> {
     }
 
     fn small_file(&self, name: &CStr, limit: usize) -> Result<Vec<u8>, Unreadable> {
-        let file = openat(self.directory()?, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|_| Unreadable::Gone)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = self.look(|thread| openat(thread.directory(), name, flags, Mode::empty()))?;
+        let file = file.map_err(|_| Unreadable::Gone)?;
         let mut text = Vec::with_capacity(4096.min(limit));
         loop {
             let mut part = [0u8; 4096];

@@ -6,6 +6,7 @@
 mod attributes;
 mod foresee;
 mod names;
+mod native;
 mod open;
 mod tree;
 mod turns;
@@ -42,6 +43,12 @@ impl Performer {
         &self.judge
     }
 
+    /// The native answer for one path into scratch that has no dots and meets no link, found without an effect and without
+    /// pinning anything. `None` says nothing.
+    pub fn native_by_text(&self, target: &Target<'_>, attempt: &Attempt) -> Option<Answer> {
+        Run { performer: self, target, attempt }.native_by_text()
+    }
+
     /// The tool's answer; `None` if nobody waits for it any more.
     pub fn perform(&self, target: &Target<'_>, attempt: &Attempt) -> Option<Answer> {
         let mut approvals = Approvals::default();
@@ -67,6 +74,14 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn once(&self, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        let answer = self.pinned(approvals);
+        if matches!(answer, Ok(Answer::Native(_))) {
+            self.target.expect_in_scratch(true);
+        }
+        answer
+    }
+
+    fn pinned(&self, approvals: &mut Approvals) -> Result<Answer, Halt> {
         match self.attempt {
             Attempt::Open { at, how, strict } => self.open(at, *how, *strict, approvals),
             Attempt::MakeDirectory { at, mode } => self.make_directory(at, *mode, approvals),
@@ -96,7 +111,7 @@ impl<'a> Run<'a> {
 
     /// Takes over the tool's umask for what this thread creates next.
     fn take_umask(&self) -> Result<(), Halt> {
-        let umask = self.target.status()?.umask;
+        let umask = self.target.umask()?;
         self.target.confirm()?;
         sys::set_umask(umask);
         Ok(())

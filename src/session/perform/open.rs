@@ -98,9 +98,12 @@ impl Run<'_> {
         {
             return Ok(Answer::Native(harmless));
         }
-        let permit = self.permit_open(place, path, how, approvals)?;
-        self.check_room(how)?;
+        let (permit, there) = self.permit_open(place, path, how, approvals)?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
+        if there && opens_without_creating(place, how) {
+            return self.open_existing(place, how, &permit);
+        }
+        self.check_room(how)?;
         let is_fifo_now = is_fifo(place);
         let _waits = is_fifo_now.then(|| self.performer.waiting.one_more()).transpose()?;
         if !has(how, libc::O_CREAT) {
@@ -125,26 +128,40 @@ impl Run<'_> {
         })
     }
 
+    /// An `O_CREAT` that finds its file needs no umask, which is slow to read.
+    fn open_existing(&self, place: &Place, how: OpenHow, permit: &Permit) -> Result<Answer, Halt> {
+        let how = OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how };
+        self.check_room(how)?;
+        self.still_wanted()?;
+        match sys::openat2(place.directory.as_fd(), &place.name, how) {
+            Err(Errno::NOENT) => Err(Halt::Again),
+            opened => self.hand_over(opened?, how, permit),
+        }
+    }
+
+    /// The permit, and whether a regular file was seen there by an open that would create one.
     fn permit_open(
         &self,
         place: &Place,
         path: RawPath,
         how: OpenHow,
         approvals: &mut Approvals,
-    ) -> Result<Permit, Halt> {
+    ) -> Result<(Permit, bool), Halt> {
         refuse_acting(place.directory.as_fd(), Errno::ACCES)?;
         let creates = has(how, libc::O_CREAT);
         let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
+        let mut is_file = false;
         if creates && !self.judge().scratch().covers(&path, None) {
-            let name = place.name.as_c_str();
-            if statat(&place.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
-                operation = Operation::Create;
+            match statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
+                Err(_) => operation = Operation::Create,
             }
         }
         // Whether the name is there may change at any time, and a file that stands where a directory is expected, such as a
         // `.git` that names another, speaks for all that is guarded below.
         let wanted = Wanted::new(operation, path).reaching(Reach::Below);
-        self.judge().permit(self.target, &[wanted], approvals, || foresee::open(place, how))
+        let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::open(place, how))?;
+        Ok((permit, is_file))
     }
 
     /// `O_TMPFILE`: a file without a name in this directory.
@@ -297,6 +314,16 @@ impl Run<'_> {
         let mut name = Decimal::default();
         done(sys::truncate(name.of(object.handle.as_raw_fd()), length))
     }
+}
+
+/// Whether an open of a regular file that is there does the same without `O_CREAT`: not with `O_EXCL`, not for a name that
+/// asks for a directory, and not in a sticky one (fs.protected_regular, proc_sys_fs(5)).
+fn opens_without_creating(place: &Place, how: OpenHow) -> bool {
+    let writes = how.flags & libc::O_ACCMODE as u64 != libc::O_RDONLY as u64;
+    writes
+        && !has(how, libc::O_EXCL)
+        && !place.has_trailing_slash()
+        && fstat(&place.directory).is_ok_and(|stat| stat.st_mode & libc::S_ISVTX == 0)
 }
 
 /// Rules that depend on every step of the walk.
