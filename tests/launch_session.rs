@@ -247,6 +247,26 @@ fn roots_own_tool_is_a_user_like_any_other() {
     assert!(!sandbox.outside().join("null").exists());
 }
 
+/// Whoever ran it would have root's rights, and capabilities too.
+#[test]
+fn roots_own_tool_makes_no_set_user_id_program() {
+    let sandbox = Sandbox::new();
+    sandbox.profile(profiles::ALLOW_ALL);
+    let folder = sandbox.root().join("of-root");
+    fs::create_dir(&folder).expect("mkdir");
+    let script = format!(
+        "cd {} && cp /bin/true made && chmod 755 made && for mode in 4755 2755 6755; do chmod $mode made; done; \
+         install -m 4755 /bin/true second; chmod g+s .; echo end",
+        folder.display()
+    );
+    let outcome = as_root(&sandbox, &sh(&script));
+    outcome.assert(outcome.out() == "end\n", "the script came to its end");
+    let mode = |name: &str| fs::metadata(folder.join(name)).map_or(0, |meta| meta.permissions().mode() & 0o7777);
+    assert_eq!(mode("made"), 0o755, "{outcome}");
+    assert_eq!(mode("second") & 0o6000, 0, "{outcome}");
+    assert_eq!(mode(".") & 0o2000, 0o2000, "a directory's bit only gives a group: {outcome}");
+}
+
 #[test]
 fn the_network_is_a_loopback_that_works() {
     let sandbox = Sandbox::new();

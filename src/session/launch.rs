@@ -30,6 +30,9 @@ pub type CallLink = Link<ToCall, FromCall>;
 /// Descriptors that one session may hold at once: three for each trapped call that is being served, and a reserve.
 const DESCRIPTORS: u64 = 65_536;
 
+/// Of the supervisor, nice(2): above ordinary programs, and far from the machine's own.
+const PRIORITY: i32 = -5;
+
 /// The session cannot be; told to the caller as [`FromSession::Failed`].
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -158,7 +161,15 @@ pub fn receive_order(broker: &BrokerLink) -> Result<Order, LaunchError> {
 pub fn build(order: Order, broker: Arc<BrokerLink>) -> Result<Session, LaunchError> {
     let Order { launch, stdio } = order;
     let profile = Profile::decode(&launch.profile)?;
-    let scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.cwd);
+    let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.cwd);
+    if launch.user.uid == 0 {
+        // The floor does not see modes, and a set-user-ID program of root's is root's to everybody: for root only the
+        // session's own mounts, which are `nosuid`, are native.
+        let own = |root: &RawPath| plan::PRIVATE.iter().any(|path| *root == RawPath::from(*path));
+        let (native, others) = scratch.native.into_iter().partition(own);
+        scratch.native = native;
+        scratch.judged.extend::<Vec<RawPath>>(others);
+    }
     let outer_proc = open_proc()?;
     build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.cwd })?;
 
@@ -172,6 +183,9 @@ pub fn build(order: Order, broker: Arc<BrokerLink>) -> Result<Session, LaunchErr
     };
     let init = start_init(launch.network, || init::run(&init_order, &supervisor)).map_err(step("start init"))?;
     drop(supervisor);
+    // After init, so that the tool has the caller's own. A signal that arrives before an attempt is received interrupts it,
+    // so the receiver goes before those that it serves. Where even root may not, it is slower and nothing else.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
     // After init, which passes the caller's own limits on to the tool.
     raise_descriptor_limit()?;
     leave_root(&launch.user, true)?;

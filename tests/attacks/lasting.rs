@@ -34,7 +34,9 @@ fn join_while_moving(_: &[String]) {
     let mut hits = 0;
     for round in 0..300 {
         let _ = raw::mkdir("d");
-        (0..50).for_each(|file| drop(make(&format!("d/{file}"))));
+        (0..50).for_each(|file| {
+            let _ = make(&format!("d/{file}"));
+        });
         let _ = raw::mkdir("hooks");
         let _ = make("hooks/pre-commit");
         std::thread::scope(|scope| {

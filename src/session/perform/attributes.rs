@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::OFlags;
 
-use super::{Run, done, foresee, refuse_acting_attributes};
+use super::{Run, done, foresee, refuse_acting_attributes, refuse_set_id};
 use crate::common::errno::Errno;
 use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
@@ -80,6 +80,11 @@ impl Run<'_> {
     fn permit_change(&self, object: &Object, change: &Change, approvals: &mut Approvals) -> Result<Permit, Halt> {
         if !change.has_valid_times() {
             return Err(Errno::INVAL.into());
+        }
+        if let Change::Mode(mode) = change
+            && !object.is_directory()?
+        {
+            refuse_set_id(*mode)?;
         }
         // Without an argument nothing will change, whatever the kernel says to it.
         if object.is_nameless() || matches!(change, Change::InodeFlags { argument: None, .. }) {

@@ -118,6 +118,13 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Refuses to make what would give root's rights to whoever runs it. A session of root's has no capability, but its files
+/// are root's.
+fn refuse_set_id(mode: u32) -> Result<(), Halt> {
+    let sets_id = mode & (libc::S_ISUID | libc::S_ISGID) != 0;
+    if sets_id && rustix::process::geteuid().is_root() { Err(Errno::PERM.into()) } else { Ok(()) }
+}
+
 /// The answer for a call that returns nothing but success.
 fn done(result: Result<i64, Errno>) -> Result<Answer, Halt> {
     match result {

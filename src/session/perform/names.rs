@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
 use super::turns::Turn;
-use super::{Run, done, foresee, refuse_acting_name, tree};
+use super::{Run, done, foresee, refuse_acting_name, refuse_set_id, tree};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
@@ -70,6 +70,7 @@ impl Run<'_> {
     }
 
     pub(super) fn make_node(&self, at: &At, mode: u32, device: u32, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        refuse_set_id(mode)?;
         let is_device = match mode & libc::S_IFMT {
             0 | libc::S_IFREG | libc::S_IFIFO | libc::S_IFSOCK => false,
             // The mark of an overlay that a name is gone opens nothing.

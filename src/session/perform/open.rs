@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open
 
 use super::foresee;
 use super::turns::Turn;
-use super::{Run, done, refuse_acting};
+use super::{Run, done, refuse_acting, refuse_set_id};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
@@ -56,6 +56,7 @@ impl Run<'_> {
             // What no path can make right is refused before the path is looked at.
             sys::check_open_how(how)?;
         }
+        refuse_set_id(how.mode as u32)?;
         if how.resolve & BY_THE_KERNEL != 0 {
             return self.open_resolving(at, how, approvals);
         }
@@ -262,6 +263,8 @@ impl Run<'_> {
                     return self.reopen(Object { handle, path }, how, approvals);
                 }
                 Err(rustix::io::Errno::NOENT) if has(how, libc::O_CREAT) => {}
+                // Somebody renamed something on the machine meanwhile, openat2(2).
+                Err(rustix::io::Errno::AGAIN) if how.resolve & libc::RESOLVE_CACHED == 0 => return Err(Halt::Again),
                 Err(errno) => return Err(Errno::from(errno).into()),
             }
             let (parents, name) = split_last(path.as_bytes());
