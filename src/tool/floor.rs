@@ -82,9 +82,6 @@ impl Floor {
             floor = floor.grant(RawPath::from("/dev").join(name.as_bytes()), to_device, NativeGrant::WriteFile)?;
         }
         floor = floor.grant(RawPath::from("/dev/pts"), to_device, NativeGrant::WriteFile)?;
-        // A shell's `>` truncates, which for the regular files of /proc is a right of its own.
-        let to_proc = AccessFs::WriteFile | AccessFs::Truncate;
-        floor = floor.grant(RawPath::from("/proc"), to_proc, NativeGrant::WriteFile)?;
         for path in scratch {
             if fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_dir()) {
                 floor = floor.grant(path.clone(), every_change, NativeGrant::Scratch)?;

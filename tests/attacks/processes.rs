@@ -11,10 +11,16 @@ pub const TESTS: &[Test] = &[
     ("no_hand_on_a_process_of_the_same_user_outside", outside_process),
     ("no_hand_on_init_or_the_supervisor", own_ancestors),
     ("no_process_outside_is_seen", none_seen),
+    ("no_hand_on_the_memory_of_another_process_of_the_session", sibling),
 ];
 
-pub const INSIDE: &[Inside] =
-    &[("victim", victim_inside), ("hands", hands_inside), ("ancestors", ancestors_inside), ("seen", seen_inside)];
+pub const INSIDE: &[Inside] = &[
+    ("victim", victim_inside),
+    ("hands", hands_inside),
+    ("ancestors", ancestors_inside),
+    ("seen", seen_inside),
+    ("sibling", sibling_inside),
+];
 
 /// A process of the test user outside of any session that says what became of its memory once `stop` is there.
 fn victim(sandbox: &Sandbox) -> (Running<'_>, String) {
@@ -123,6 +129,33 @@ fn ancestors_inside(_: &[String]) {
         }
     }
     assert!(raw::mkdir("alive").is_ok(), "the session goes on");
+}
+
+/// Another call may have been said yes to where this one was not.
+fn sibling() {
+    for side in engine::sides() {
+        let outcome = attack(&engine::with_victims(), *side, "sibling", &[]);
+        let expected = if *side == Side::Bare { 0xbad } else { 0x600d };
+        outcome.assert(outcome.values("word") == [expected.to_string()], "what the other process's memory holds");
+        outcome.assert(outcome.values("comm") == ["renamed"], "a process may still give itself a name");
+        outcome.assert(outcome.values("score") == ["500"], "and be the first to go");
+    }
+}
+
+fn sibling_inside(_: &[String]) {
+    let word = Box::leak(Box::new(0x600d_u64));
+    let address = (&raw const *word) as u64;
+    // SAFETY: getpid(2) cannot fail.
+    let pid = unsafe { libc::getpid() };
+    let child = raw::fork(|| i32::from(write_memory(pid as u64, address).is_err()));
+    raw::wait_for(child);
+    // SAFETY: leaked above, so alive; another process may have written it.
+    raw::say("word", unsafe { (&raw const *word).read_volatile() });
+    let _ = fs::write("/proc/self/comm", "renamed");
+    let _ = fs::write("/proc/thread-self/oom_score_adj", "500");
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default().trim().to_owned();
+    raw::say("comm", fs::read_to_string("/proc/thread-self/comm").unwrap_or_default().trim());
+    raw::say("score", read("oom_score_adj"));
 }
 
 fn none_seen() {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::OFlags;
 
-use super::{Run, done, foresee, refuse_acting_attributes, refuse_set_id};
+use super::{Run, done, foresee, is_proc, refuse_acting, refuse_set_id};
 use crate::common::errno::Errno;
 use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
@@ -86,11 +86,14 @@ impl Run<'_> {
         {
             refuse_set_id(*mode)?;
         }
-        // Without an argument nothing will change, whatever the kernel says to it.
-        if object.is_nameless() || matches!(change, Change::InodeFlags { argument: None, .. }) {
+        // procfs keeps no attributes that mean anything. Without an argument nothing will change, whatever the kernel says to it.
+        if object.is_nameless()
+            || is_proc(object.handle.as_fd())?
+            || matches!(change, Change::InodeFlags { argument: None, .. })
+        {
             return Ok(self.judge().permit_nameless());
         }
-        refuse_acting_attributes(&object.handle)?;
+        refuse_acting(object.handle.as_fd(), Errno::PERM)?;
         let wanted = Wanted::of(change.operation(), object)?.directory(object.is_directory()?);
         self.judge().permit(self.target, &[wanted], approvals, || {
             match change {

@@ -11,7 +11,7 @@ mod open;
 mod tree;
 mod turns;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::fstatfs;
 
@@ -164,11 +164,6 @@ fn refuse_acting(descriptor: BorrowedFd<'_>, errno: Errno) -> Result<(), Halt> {
 /// fails.
 fn refuse_acting_name(place: &Place) -> Result<(), Halt> {
     if is_proc(place.directory.as_fd())? { Ok(()) } else { refuse_acting(place.directory.as_fd(), Errno::ACCES) }
-}
-
-/// As [`refuse_acting`], for attributes, of which procfs keeps none that means anything.
-fn refuse_acting_attributes(object: &OwnedFd) -> Result<(), Halt> {
-    if is_proc(object.as_fd())? { Ok(()) } else { refuse_acting(object.as_fd(), Errno::PERM) }
 }
 
 fn is_proc(descriptor: BorrowedFd<'_>) -> Result<bool, Halt> {

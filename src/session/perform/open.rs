@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open
 
 use super::foresee;
 use super::turns::Turn;
-use super::{Run, done, refuse_acting, refuse_set_id};
+use super::{Run, done, is_proc, refuse_acting, refuse_set_id};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
@@ -93,6 +93,9 @@ impl Run<'_> {
             // A link in scratch may lead to where only the supervisor can open.
             return if stays || !place.is_link() { Ok(Answer::Native(native)) } else { Err(Errno::LOOP.into()) };
         }
+        if is_proc(place.directory.as_fd())? {
+            return self.open_of_proc(place, &path, how);
+        }
         if creates_only_if_missing(how)
             && place.is_regular_file()
             && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
@@ -127,6 +130,25 @@ impl Run<'_> {
             }
             self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit)
         })
+    }
+
+    /// A file of procfs acts on a process, or on the machine. A tool gets those by which a process sets itself up, of its own
+    /// process alone: `mem` and the like of another would be a hand on another call.
+    fn open_of_proc(&self, place: &Place, path: &RawPath, how: OpenHow) -> Result<Answer, Halt> {
+        if place.is_link() && !has(how, libc::O_CREAT | libc::O_EXCL) {
+            // A link that is not followed is no directory either, and that is noticed first.
+            let unfollowed = has(how, libc::O_NOFOLLOW | libc::O_DIRECTORY) && !place.has_trailing_slash();
+            return Err(if unfollowed { Errno::NOTDIR } else { Errno::LOOP }.into());
+        }
+        // Nothing is made in procfs; what is missing is missing.
+        statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).map_err(Errno::from)?;
+        if !is_own_setting(path, self.target.status()?.inner_process) {
+            return Err(foresee::open(place, how).unwrap_or(Errno::ACCES).into());
+        }
+        self.still_wanted()?;
+        let how = OpenHow { resolve: NO_LINKS, ..how };
+        let opened = sys::openat2(place.directory.as_fd(), &place.name, how)?;
+        self.hand_over(opened, how, &self.judge().permit_nameless())
     }
 
     /// An `O_CREAT` that finds its file needs no umask, which is slow to read.
@@ -310,12 +332,29 @@ impl Run<'_> {
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
             return Ok(Answer::Native(native));
         }
+        if is_proc(object.handle.as_fd())? {
+            return Err(foresee::write(&object.handle).unwrap_or(Errno::ACCES).into());
+        }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
         let wanted = Wanted::of(Operation::Truncate, &object)?.reaching(Reach::Below);
         let _permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.still_wanted()?;
         let mut name = Decimal::default();
         done(sys::truncate(name.of(object.handle.as_raw_fd()), length))
+    }
+}
+
+/// Files by which a process changes nothing but itself when it writes them, proc(5).
+const OWN_SETTINGS: [&[u8]; 6] =
+    [b"autogroup", b"comm", b"coredump_filter", b"oom_adj", b"oom_score_adj", b"timerslack_ns"];
+
+/// Whether this is one of them, of this process or one of its threads, in the session's `/proc`.
+fn is_own_setting(path: &RawPath, process: i32) -> bool {
+    let names: Vec<&[u8]> = path.components().collect();
+    let is_process = |name: &[u8]| name == process.to_string().as_bytes();
+    match names.as_slice() {
+        [b"proc", pid, name] | [b"proc", pid, b"task", _, name] => is_process(pid) && OWN_SETTINGS.contains(name),
+        _ => false,
     }
 }
 
