@@ -245,6 +245,8 @@ impl Sandbox {
                 libc::umask(0o022);
                 user::enter(&mounts)?;
                 if side == Side::Bare {
+                    // As gated-run leaves its caller's files behind; what else runs in this process may have some open.
+                    libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32);
                     user::become_test_user()?;
                 }
                 // A killed test leaves nobody behind; set last, for a change of credentials clears it, prctl(2).

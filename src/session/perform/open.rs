@@ -135,13 +135,14 @@ impl Run<'_> {
     /// A file of procfs acts on a process, or on the machine. A tool gets those by which a process sets itself up, of its own
     /// process alone: `mem` and the like of another would be a hand on another call.
     fn open_of_proc(&self, place: &Place, path: &RawPath, how: OpenHow) -> Result<Answer, Halt> {
-        if place.is_link() && !has(how, libc::O_CREAT | libc::O_EXCL) {
+        // Nothing is made in procfs; what is missing is missing.
+        let stat = statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).map_err(Errno::from)?;
+        let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        if is_link && !has(how, libc::O_CREAT | libc::O_EXCL) {
             // A link that is not followed is no directory either, and that is noticed first.
             let unfollowed = has(how, libc::O_NOFOLLOW | libc::O_DIRECTORY) && !place.has_trailing_slash();
             return Err(if unfollowed { Errno::NOTDIR } else { Errno::LOOP }.into());
         }
-        // Nothing is made in procfs; what is missing is missing.
-        statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).map_err(Errno::from)?;
         if !is_own_setting(path, self.target.status()?.inner_process) {
             return Err(foresee::open(place, how).unwrap_or(Errno::ACCES).into());
         }
@@ -194,6 +195,10 @@ impl Run<'_> {
         }
         if !object.is_directory()? {
             return Err(Errno::NOTDIR.into());
+        }
+        if is_proc(object.handle.as_fd())? {
+            // Which cannot be, and the kernel says why.
+            return Err(sys::openat2(object.handle.as_fd(), c".", how).err().unwrap_or(Errno::ACCES).into());
         }
         refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
         let wanted = Wanted::of(Operation::Create, &object)?.directory(true);
@@ -268,7 +273,9 @@ impl Run<'_> {
         } else {
             OFlags::empty()
         };
-        let trailing_slash = path.as_bytes().ends_with(b"/");
+        let (_, last) = split_last(path.as_bytes());
+        let last_name = last.strip_suffix(b"/").unwrap_or(last);
+        let trailing_slash = last.ends_with(b"/") && !matches!(last_name, b"" | b"." | b"..");
         for _ in 0..LINKS_AT_MOST {
             if has(how, libc::O_CREAT) && trailing_slash {
                 pinned_parents(&base, &path, resolve)?;
