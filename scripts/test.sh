@@ -24,4 +24,5 @@ cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
 echo
 echo "== results =="
 grep -E '^( +(Running|Doc-tests)|test result:|error: )' "$log" || true
+awk '/^test result:/ { passed += $4; failed += $6 } END { printf "%d passed, %d failed\n", passed, failed }' "$log"
 exit "$status"
