@@ -185,7 +185,9 @@ pub fn build(order: Order, broker: Arc<BrokerLink>) -> Result<Session, LaunchErr
     drop(supervisor);
     // After init, so that the tool has the caller's own. A signal that arrives before an attempt is received interrupts it,
     // so the receiver goes before those that it serves. Where even root may not, it is slower and nothing else.
-    let _ = rustix::process::setpriority_process(None, PRIORITY);
+    if rustix::process::getpriority_process(None).is_ok_and(|caller| caller > PRIORITY) {
+        let _ = rustix::process::setpriority_process(None, PRIORITY);
+    }
     // After init, which passes the caller's own limits on to the tool.
     raise_descriptor_limit()?;
     leave_root(&launch.user, true)?;
