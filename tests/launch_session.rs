@@ -247,6 +247,31 @@ fn roots_own_tool_is_a_user_like_any_other() {
     assert!(!sandbox.outside().join("null").exists());
 }
 
+/// Else a writer into the caller's pipe would not learn that the command has closed its end.
+#[test]
+fn the_supervisor_keeps_none_of_the_callers_standard_files() {
+    let sandbox = Sandbox::new();
+    let started = sandbox.start(Side::Gated, &sh("echo ready; while ! test -e done; do sleep 0.05; done"));
+    running(&started);
+    let child_of = |parent: i32| {
+        let is_child = |status: &str| status.lines().any(|line| line == format!("PPid:\t{parent}"));
+        let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+        let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let child = pids.find(|pid| is_child(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()));
+        child.expect("the supervisor, init and the leader are there")
+    };
+    let mut process = started.pid();
+    for _ in 0..3 {
+        process = child_of(process);
+        for number in 0..3 {
+            let leads_to = fs::read_link(format!("/proc/{process}/fd/{number}")).expect("it is open");
+            assert_eq!(leads_to, std::path::Path::new("/dev/null"), "{number} of {process}");
+        }
+    }
+    fs::write(sandbox.workspace().join("done"), "").expect("write");
+    started.finish().assert_code(0);
+}
+
 /// Whoever ran it would have root's rights, and capabilities too.
 #[test]
 fn roots_own_tool_makes_no_set_user_id_program() {

@@ -52,9 +52,8 @@ pub fn become_stdio(stdio: [OwnedFd; 3]) -> io::Result<()> {
 
 /// Put /dev/null in the place of stdin, stdout and stderr.
 pub fn become_silent() -> io::Result<()> {
-    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
-    // Away from the three numbers themselves: closing it must not close one of them again.
-    let null = rustix::io::fcntl_dupfd_cloexec(&null, 3)?;
+    // Away from the three numbers themselves, one of which the file may have got: closing it must not close that again.
+    let null = rustix::io::fcntl_dupfd_cloexec(std::fs::File::options().read(true).write(true).open("/dev/null")?, 3)?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok(rustix::stdio::dup2_stderr(&null)?)
