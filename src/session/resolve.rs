@@ -454,14 +454,14 @@ impl<'a> Walk<'a> {
 }
 
 /// The directory part, with its slash, and the last component with its trailing slashes. `/` alone is `("", "/")`.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     let start = path.get(..end).and_then(|part| part.iter().rposition(|&byte| byte == b'/')).map_or(0, |at| at + 1);
     if end == 0 { (&[], b"/") } else { path.split_at(start) }
 }
 
 /// Without trailing slashes.
-fn trimmed(path: &[u8]) -> &[u8] {
+pub(super) fn trimmed(path: &[u8]) -> &[u8] {
     path.get(..path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1)).unwrap_or_default()
 }
 

@@ -235,5 +235,15 @@ fn openat2(target: &Target<'_>, registers: Registers) -> Result<Attempt, Unreada
     let how = OpenHow { flags: word(&bytes, 0), mode: word(&bytes, 1), resolve: word(&bytes, 2) };
     // Flags are refused before the path is looked at.
     sys::check_open_how(how)?;
-    Ok(Attempt::Open { at: at(target, registers.int(0), registers.long(1))?, how, strict: true })
+    let at = At { links: links_of(how), ..at(target, registers.int(0), registers.long(1))? };
+    Ok(Attempt::Open { at, how, strict: true })
+}
+
+/// `RESOLVE_CACHED` only says how long a walk may take, so it is passed over.
+fn links_of(how: OpenHow) -> Links {
+    match how.resolve {
+        rules if rules & libc::RESOLVE_NO_SYMLINKS != 0 => Links::None,
+        rules if rules & libc::RESOLVE_NO_MAGICLINKS != 0 => Links::Textual,
+        _ => Links::All,
+    }
 }

@@ -154,18 +154,34 @@ const ACTING: [i64; 14] = [
     0x1980_0202, // mqueue
 ];
 
-/// Refuses an object or directory on such a file system.
+/// What a file system means to whoever opens a file of it for somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Proc,
+    /// The others of [`ACTING`].
+    Acting,
+}
+
+fn kind_of(descriptor: BorrowedFd<'_>) -> Result<Kind, Errno> {
+    Ok(match fstatfs(descriptor)?.f_type & 0xffff_ffff {
+        PROC => Kind::Proc,
+        kind if ACTING.contains(&kind) => Kind::Acting,
+        _ => Kind::Plain,
+    })
+}
+
+fn is_proc(descriptor: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(kind_of(descriptor)? == Kind::Proc)
+}
+
+/// Refuses an object or directory on a file system that acts, procfs among them.
 fn refuse_acting(descriptor: BorrowedFd<'_>, errno: Errno) -> Result<(), Halt> {
-    let kind = fstatfs(descriptor).map_err(Errno::from)?.f_type;
-    if ACTING.contains(&(kind & 0xffff_ffff)) { Err(errno.into()) } else { Ok(()) }
+    if kind_of(descriptor)? == Kind::Plain { Ok(()) } else { Err(errno.into()) }
 }
 
 /// As [`refuse_acting`], for a name in a directory. No name can be made or removed in procfs, so the kernel may say how it
 /// fails.
 fn refuse_acting_name(place: &Place) -> Result<(), Halt> {
-    if is_proc(place.directory.as_fd())? { Ok(()) } else { refuse_acting(place.directory.as_fd(), Errno::ACCES) }
-}
-
-fn is_proc(descriptor: BorrowedFd<'_>) -> Result<bool, Halt> {
-    Ok(fstatfs(descriptor).map_err(Errno::from)?.f_type == PROC)
+    if kind_of(place.directory.as_fd())? == Kind::Acting { Err(Errno::ACCES.into()) } else { Ok(()) }
 }

@@ -7,15 +7,15 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open
 
 use super::foresee;
 use super::turns::Turn;
-use super::{Run, done, is_proc, refuse_acting, refuse_set_id};
+use super::{Kind, Run, done, is_proc, kind_of, refuse_acting, refuse_set_id};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
-use crate::session::decode::{At, Links};
+use crate::session::decode::At;
 use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
 use crate::session::listener::Answer;
-use crate::session::resolve::{Found, Object, Place, path_of};
+use crate::session::resolve::{Found, Object, Place, path_of, split, trimmed};
 use crate::session::sys::{self, OpenHow};
 
 /// openat2(2), linux/openat2.h: never through a symbolic or magic link.
@@ -60,7 +60,6 @@ impl Run<'_> {
         if how.resolve & BY_THE_KERNEL != 0 {
             return self.open_resolving(at, how, approvals);
         }
-        let at = &At { links: links_of(how), ..at.clone() };
         if has(how, libc::O_TMPFILE) {
             let object = self.resolver().object(self.target, at, !has(how, libc::O_NOFOLLOW))?;
             return self.open_unnamed(object, how, approvals);
@@ -93,7 +92,8 @@ impl Run<'_> {
             // A link in scratch may lead to where only the supervisor can open.
             return if stays || !place.is_link() { Ok(Answer::Native(native)) } else { Err(Errno::LOOP.into()) };
         }
-        if is_proc(place.directory.as_fd())? {
+        let kind = kind_of(place.directory.as_fd())?;
+        if kind == Kind::Proc {
             return self.open_of_proc(place, &path, how);
         }
         if creates_only_if_missing(how)
@@ -101,6 +101,9 @@ impl Run<'_> {
             && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
         {
             return Ok(Answer::Native(harmless));
+        }
+        if kind == Kind::Acting {
+            return Err(Errno::ACCES.into());
         }
         let (permit, there) = self.permit_open(place, path, how, approvals)?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
@@ -116,12 +119,7 @@ impl Run<'_> {
         }
         if is_fifo_now && !has(how, libc::O_EXCL) {
             // It may wait for a reader, which is nobody's turn; and nothing is made.
-            self.still_wanted()?;
-            let how = OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how };
-            return match sys::openat2(place.directory.as_fd(), &place.name, how) {
-                Err(Errno::NOENT) => Err(Halt::Again),
-                opened => self.hand_over(opened?, how, &permit),
-            };
+            return self.open_existing(place, how, &permit);
         }
         self.take_umask()?;
         self.in_turn(Turn::Shared, &[place], approvals, || {
@@ -152,7 +150,7 @@ impl Run<'_> {
         self.hand_over(opened, how, &self.judge().permit_nameless())
     }
 
-    /// An `O_CREAT` that finds its file needs no umask, which is slow to read.
+    /// An `O_CREAT` that finds its file makes nothing: it needs no umask, which is slow to read, and no turn.
     fn open_existing(&self, place: &Place, how: OpenHow, permit: &Permit) -> Result<Answer, Halt> {
         let how = OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how };
         self.check_room(how)?;
@@ -171,7 +169,6 @@ impl Run<'_> {
         how: OpenHow,
         approvals: &mut Approvals,
     ) -> Result<(Permit, bool), Halt> {
-        refuse_acting(place.directory.as_fd(), Errno::ACCES)?;
         let creates = has(how, libc::O_CREAT);
         let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
         let mut is_file = false;
@@ -273,9 +270,8 @@ impl Run<'_> {
         } else {
             OFlags::empty()
         };
-        let (_, last) = split_last(path.as_bytes());
-        let last_name = last.strip_suffix(b"/").unwrap_or(last);
-        let trailing_slash = last.ends_with(b"/") && !matches!(last_name, b"" | b"." | b"..");
+        let (_, last) = split(path.as_bytes());
+        let trailing_slash = last.ends_with(b"/") && !matches!(trimmed(last), b"" | b"." | b"..");
         for _ in 0..LINKS_AT_MOST {
             if has(how, libc::O_CREAT) && trailing_slash {
                 pinned_parents(&base, &path, resolve)?;
@@ -296,7 +292,7 @@ impl Run<'_> {
                 Err(rustix::io::Errno::AGAIN) if how.resolve & libc::RESOLVE_CACHED == 0 => return Err(Halt::Again),
                 Err(errno) => return Err(Errno::from(errno).into()),
             }
-            let (parents, name) = split_last(path.as_bytes());
+            let (parents, name) = split(path.as_bytes());
             let directory = pinned_parents(&base, &path, resolve)?;
             let directory_path = path_of(directory.as_fd())?;
             let name = CString::new(name).map_err(|_| Errno::INVAL)?;
@@ -378,15 +374,6 @@ fn opens_without_creating(place: &Place, how: OpenHow) -> bool {
 /// Rules that depend on every step of the walk.
 const BY_THE_KERNEL: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_XDEV;
 
-/// `RESOLVE_CACHED` only says how long a walk may take, so it is passed over.
-fn links_of(how: OpenHow) -> Links {
-    match how.resolve {
-        rules if rules & libc::RESOLVE_NO_SYMLINKS != 0 => Links::None,
-        rules if rules & libc::RESOLVE_NO_MAGICLINKS != 0 => Links::Textual,
-        _ => Links::All,
-    }
-}
-
 const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
 
 fn is_fifo(place: &Place) -> bool {
@@ -396,14 +383,7 @@ fn is_fifo(place: &Place) -> bool {
 
 /// The directory in which the last component of a path is looked up.
 fn pinned_parents(base: &OwnedFd, path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
-    let (parents, _) = split_last(path.to_bytes());
+    let (parents, _) = split(path.to_bytes());
     let parents = CString::new(if parents.is_empty() { b"." } else { parents }).map_err(|_| Errno::INVAL)?;
     Ok(openat2(base, &*parents, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve)?)
-}
-
-/// The text before the last component, and that component with its slashes.
-fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
-    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-    let start = path.get(..end).and_then(|part| part.iter().rposition(|&byte| byte == b'/')).map_or(0, |at| at + 1);
-    path.split_at(start)
 }
