@@ -32,6 +32,8 @@ attr:getfattr
 strace:strace
 sudo:sudo
 expect:expect
+dbus-daemon:dbus-daemon
+polkitd:/usr/lib/polkit-1/polkitd
 "
 
 case "${1-}" in

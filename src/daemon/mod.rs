@@ -4,7 +4,10 @@
 //! or the files of a tool.
 
 pub mod audit;
+pub mod authz;
 pub mod broker;
+pub mod bus;
+pub mod caller;
 pub mod denials;
 pub mod events;
 pub mod pending;
