@@ -58,7 +58,7 @@ missing() {
 }
 
 if ! command -v cargo >/dev/null 2>&1; then
-    echo "$0: no Rust toolchain: install Rust 1.89 or newer (https://rustup.rs), then run this again" >&2
+    echo "$0: no Rust toolchain: install Rust 1.91 or newer (https://rustup.rs), then run this again" >&2
     exit 1
 fi
 

@@ -193,6 +193,8 @@ impl Details {
                     reason: self.rule_reason.map(|reason| text("rule-reason", reason)).transpose()?,
                 },
                 remember: word("longest", &self.longest)?,
+                // Whoever is asked may answer.
+                group: None,
             },
             user: self.user,
             offers: offers(&self.offers, access)?,

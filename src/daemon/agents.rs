@@ -30,8 +30,8 @@ pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// The way to one agent.
 pub trait Reach {
-    /// Its answer to a prompt; `None` if it has none, or is gone.
-    fn ask<'a>(&'a self, prompt: &'a Prompt) -> Local<'a, Option<Answer>>;
+    /// Its answer to a prompt of a session of `owner`; `None` if it has none, or is gone.
+    fn ask<'a>(&'a self, prompt: &'a Prompt, owner: u32) -> Local<'a, Option<Answer>>;
 
     /// The request is over; nobody waits for this.
     fn cancel(&self, request: RequestId);
@@ -168,7 +168,7 @@ impl ConsentAgent for Asker {
             loop {
                 for agent in self.agents.fit(&self.session, self.owner, &prompt.request) {
                     if asked.insert(agent.number) {
-                        open.spawn_local(ask_one(agent, prompt.clone()));
+                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner));
                     }
                 }
                 let is_alone = open.is_empty();
@@ -206,10 +206,10 @@ impl Drop for Withdrawn {
     }
 }
 
-async fn ask_one(agent: Rc<Agent>, prompt: Prompt) -> Option<Spoken> {
+async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32) -> Option<Spoken> {
     let request = prompt.request.id;
     let mut withdrawn = Withdrawn { agent: Rc::clone(&agent), request: Some(request) };
-    let answer = agent.reach.ask(&prompt).await;
+    let answer = agent.reach.ask(&prompt, owner).await;
     withdrawn.request = None;
     let answer = answer?;
     let is_sensitive = prompt.request.level == Level::Authenticate && answer != Answer::Deny;

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
-use super::broker::{Control, Held, Spoken, View};
+use super::broker::{Control, Spoken};
 use super::engine::Engine;
 use super::link::Outgoing;
 use super::live::{Live, State};
@@ -22,6 +22,7 @@ use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::{Kept, Shelf, StateError};
 use super::users::{self, Known, UserError};
+use super::view::{Held, View};
 use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
@@ -229,6 +230,7 @@ impl Core {
     /// A command, in a session of its own or in one that runs.
     pub async fn run(self: &Rc<Self>, caller: &Caller, order: Order) -> Result<Ran, Refusal> {
         caller.outside()?;
+        let is_new = matches!(order.into, Into::New(_));
         let live = match order.into {
             Into::Session(id) => {
                 let live = self.sessions.borrow().get(&id).cloned().ok_or(Refusal::NoSession)?;
@@ -240,14 +242,19 @@ impl Core {
             }
             Into::New(opening) => self.open(caller, opening, Ends::WithFirstCall).await?,
         };
-        let events = if order.events {
-            let sight = Sight::Session(live.id().clone());
-            Some(self.watchers.add(sight).map_err(|_| Refusal::TooMany)?)
-        } else {
-            None
-        };
+        let ordered = self.order(&live, order.start, order.fds, order.events).await;
+        if ordered.is_err() && is_new {
+            // It would wait for its first call for ever.
+            live.stop.notify_one();
+        }
+        ordered
+    }
+
+    async fn order(&self, live: &Rc<Live>, start: Start, fds: Vec<OwnedFd>, events: bool) -> Result<Ran, Refusal> {
+        let sight = Sight::Session(live.id().clone());
+        let events = if events { Some(self.watchers.add(sight).map_err(|_| Refusal::TooMany)?) } else { None };
         let starts = live.starts.borrow().clone().ok_or(Refusal::NoSession)?;
-        let outgoing = Outgoing { message: ToSession::Start(Box::new(order.start)), fds: order.fds };
+        let outgoing = Outgoing { message: ToSession::Start(Box::new(start)), fds };
         starts.send(outgoing).await.map_err(|_| Refusal::NoSession)?;
         Ok(Ran { session: live.id().clone(), events, notes: live.profile.notes.clone() })
     }
@@ -392,6 +399,12 @@ impl Core {
             speaker.may_answer(waiting.session.owner(), &waiting.prompt.request) || caller.has(action::ANSWER_FOR_OTHERS)
         };
         Ok(waiting.filter(|(_, waiting)| may(waiting)).collect())
+    }
+
+    /// A waiting request by its number on the bus.
+    pub(super) fn waiting_number(&self, wanted: u64) -> Option<Waiting> {
+        let id = self.requests.borrow().iter().find(|(_, (number, ..))| *number == wanted).map(|(id, _)| *id)?;
+        self.waiting(id)
     }
 
     fn waiting(&self, id: RequestId) -> Option<Waiting> {

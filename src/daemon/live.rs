@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use super::broker::{Control, View};
+use super::broker::Control;
 use super::link::Outgoing;
 use super::state::Kept;
+use super::view::View;
 use crate::common::id::{CallId, SessionId};
 use crate::common::wire::RunningCall;
 use crate::policy::Profile;

@@ -115,7 +115,7 @@ impl Rendezvous {
         let mut expected = self.expected.borrow_mut();
         let fits = expected.get(&hello.session).is_some_and(|one| match (&one.proof, &hello.token) {
             (None, None) => uid == 0,
-            (Some((user, token)), Some(shown)) => uid == *user && token.is(shown),
+            (Some((user, token)), Some(shown)) => uid == *user && token == shown,
             _ => false,
         });
         if !fits {
