@@ -9,7 +9,6 @@ use nix::unistd::{Uid, User, geteuid, getgrouplist};
 
 use crate::common::path::RawPath;
 use crate::common::wire::Identity;
-use crate::policy::Profile;
 
 /// Nobody to run the tool as.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +63,8 @@ impl Caller {
         Ok(Caller { invoking: identity(&invoking)?, tool: identity(&tool)?, shell, by_sudo })
     }
 
-    /// The tool's environment: the caller's, with the words that sudo or root's login made wrong put right, without what
-    /// the profile denies.
-    pub fn environment_for(&self, own: &Environment, profile: &Profile) -> Vec<Vec<u8>> {
+    /// The tool's environment: the caller's, with the words that sudo or root's login made wrong put right.
+    pub fn environment_for(&self, own: &Environment) -> Vec<Vec<u8>> {
         let mut variables = own.0.clone();
         if self.by_sudo {
             for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "SUDO_HOME"] {
@@ -81,8 +79,7 @@ impl Caller {
             }
             variables.remove(b"MAIL".as_slice());
         }
-        let kept = variables.into_iter().filter(|(name, _)| profile.keeps_variable(name));
-        kept.map(|(name, value)| [name, value].join(&b'=')).collect()
+        variables.into_iter().map(|(name, value)| [name, value].join(&b'=')).collect()
     }
 }
 

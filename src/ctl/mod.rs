@@ -3,8 +3,10 @@
 
 pub mod arguments;
 pub mod caller;
+pub mod client;
 pub mod clientlink;
 pub mod exit;
+pub mod order;
 pub mod records;
 pub mod relay;
 pub mod run;

@@ -120,8 +120,10 @@ impl Grants {
 
     /// Keeps a grant. `false` if there is nothing to keep: it was for one attempt, or an equal one is here.
     pub fn add(&mut self, grant: Grant) -> bool {
-        let known =
-            self.by_object.get(&grant.object).is_some_and(|at| at.iter().any(|&at| self.get(at).is_some_and(|own| own.equals(&grant))));
+        let known = self
+            .by_object
+            .get(&grant.object)
+            .is_some_and(|at| at.iter().any(|&at| self.get(at).is_some_and(|own| own.equals(&grant))));
         if grant.lifetime == Lifetime::Attempt || known {
             return false;
         }
