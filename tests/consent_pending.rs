@@ -33,6 +33,7 @@ fn request(id: u128, session_number: u8, call: u32, object: &str) -> Request {
         level: Level::Ask,
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1, reason: None },
         remember: Lifetime::Session,
+        group: None,
     }
 }
 
@@ -354,6 +355,13 @@ fn a_flood_of_requests_is_denied_at_once() {
         settled(&pending.ask(request(901, 1, 1, "/srv/one"), now).unwrap()).is_empty(),
         "another session has its own room"
     );
+}
+
+#[test]
+fn what_asks_a_group_is_denied_where_nobody_is_known() {
+    let (mut pending, now) = (pending(1), Instant::now());
+    let of_group = Request { group: Some("deployers".into()), ..request(1, 0, 1, "/srv/a") };
+    assert_eq!(settled(&pending.ask(of_group, now).unwrap()), [(1, Outcome::NotPermitted)]);
 }
 
 #[test]

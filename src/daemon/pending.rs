@@ -118,6 +118,7 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.is_directory == b.is_directory
         && a.level == b.level
         && a.remember == b.remember
+        && a.group == b.group
         && (a.remember != Lifetime::Attempt || same_attempt)
 }
 
@@ -184,8 +185,8 @@ impl Pending {
             return Err(Reused(id));
         }
         let mut effects = Vec::new();
-        // Nobody here can prove who they are, so what needs that is not permitted.
-        let askable = matches!(request.level, Level::Allow | Level::Notify | Level::Ask);
+        // Nobody here can prove who they are, or that they are of a group, so what needs that is not permitted.
+        let askable = matches!(request.level, Level::Allow | Level::Notify | Level::Ask) && request.group.is_none();
         let session = self.sessions.get_mut(&request.session);
         let waiter = Waiter { request: Rc::new(request), arrived: now };
         match session.filter(|session| askable && session.room()) {
@@ -411,14 +412,9 @@ impl Session {
         if grant.lifetime == Lifetime::Attempt {
             return Vec::new();
         }
-        let covers = |request: &Request| {
-            request.access == grant.access
-                && grant.call.is_none_or(|call| call == request.call)
-                && grant.pattern.matches(&request.object)
-        };
         let entries = std::mem::take(&mut self.entries);
         let (covered, rest): (VecDeque<Entry>, VecDeque<Entry>) =
-            entries.into_iter().partition(|entry| covers(&entry.lead.request));
+            entries.into_iter().partition(|entry| grant.answers(&entry.lead.request));
         self.entries = rest;
         covered.into()
     }

@@ -364,6 +364,7 @@ impl Judge {
             level: verdict.level,
             rule: self.policy.rule(verdict),
             remember: self.policy.remember(verdict),
+            group: self.policy.group(verdict).map(str::to_owned),
         };
         match self.upstream.ask(request.clone()) {
             Ok(answer) => Ok(Question { request, answer }),
