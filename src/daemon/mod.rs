@@ -11,5 +11,6 @@ pub mod caller;
 pub mod denials;
 pub mod events;
 pub mod pending;
+pub mod policyfiles;
 pub mod record;
 pub mod recorder;
