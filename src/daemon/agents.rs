@@ -122,6 +122,17 @@ impl Agents {
         is_gone
     }
 
+    /// Their bus is gone, and all of them with it.
+    pub fn clear(&self) {
+        self.list.borrow_mut().clear();
+        self.changed.send_replace(());
+    }
+
+    /// The unique names of all of them.
+    pub fn senders(&self) -> Vec<String> {
+        self.list.borrow().iter().map(|agent| agent.sender.clone()).collect()
+    }
+
     pub fn len(&self) -> usize {
         self.list.borrow().len()
     }

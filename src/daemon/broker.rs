@@ -145,8 +145,14 @@ impl Broker {
             open: 0,
             current: None,
         };
-        let work =
-            async { tokio::join!(desk.serve(from, replies, control), release(settle, out, &records, &view, &home), forward(outgoing, to)).0 };
+        let work = async {
+            tokio::join!(
+                desk.serve(from, replies, control),
+                release(settle, out, &records, &view, &home),
+                forward(outgoing, to)
+            )
+            .0
+        };
         let agents = poll_fn(|context| {
             asked.retain_mut(|agent| agent.as_mut().poll(context).is_pending());
             Poll::<Infallible>::Pending

@@ -1,7 +1,7 @@
 //! What the daemon knows and does, on one thread: sessions, who is asked, what was granted. Runs as root; its callers are
 //! whoever is on the bus, identified by [`super::bus`], and what they may is decided here.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use super::engine::Engine;
 use super::link::Outgoing;
 use super::live::{Live, State};
 use super::pending::AnswerError;
-use super::policyfiles::Snapshot;
+use super::policyfiles::{OwnFiles, Snapshot};
 use super::rendezvous::Rendezvous;
 use super::state::{Kept, Shelf, StateError};
 use super::users::{self, Known, UserError};
@@ -32,6 +32,9 @@ use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::common::wire::{Ends, Start, ToSession};
 use crate::policy::{Context, Grants, Policy, PolicyError, ProfileSelector, Source};
+
+/// The profile of who names none.
+const DEFAULT_PROFILE: &str = "coder";
 
 /// Sessions of one user at the most, but for root.
 const MOST_OF_A_USER: usize = 256;
@@ -106,7 +109,7 @@ pub struct Opening {
     /// The caller's home as it is, with links followed; the supervisor checks it.
     pub home: Option<RawPath>,
     /// The caller's own profile files by name.
-    pub profiles: BTreeMap<String, String>,
+    pub profiles: BTreeMap<String, Vec<u8>>,
     /// Whom the tool runs as, for root.
     pub user: Option<String>,
 }
@@ -175,7 +178,7 @@ pub struct Core {
     /// Waiting requests: their number on the bus, and who was told.
     requests: RefCell<BTreeMap<RequestId, (u64, SessionId, Vec<String>)>>,
     next_request: Cell<u64>,
-    changes: OnceCell<mpsc::UnboundedSender<Change>>,
+    changes: RefCell<Option<mpsc::UnboundedSender<Change>>>,
 }
 
 impl Core {
@@ -189,17 +192,25 @@ impl Core {
             sessions: RefCell::default(),
             requests: RefCell::default(),
             next_request: Cell::new(1),
-            changes: OnceCell::new(),
+            changes: RefCell::default(),
         }))
     }
 
-    /// Where changes of what is on the bus go; once.
+    /// Where changes of what is on the bus go from now on; what is there is told first. Nobody is an agent any more.
     pub fn report_to(&self, changes: mpsc::UnboundedSender<Change>) {
-        let _ = self.changes.set(changes);
+        self.agents.clear();
+        *self.changes.borrow_mut() = Some(changes);
+        for id in self.sessions.borrow().keys() {
+            self.report(Change::SessionAdded(id.clone()));
+        }
+        for (number, _, told) in self.requests.borrow_mut().values_mut() {
+            told.clear();
+            self.report(Change::RequestAdded(*number, Vec::new()));
+        }
     }
 
     pub(super) fn report(&self, change: Change) {
-        if let Some(changes) = self.changes.get() {
+        if let Some(changes) = self.changes.borrow().as_ref() {
             // A bus that is gone is told everything when it is back.
             let _ = changes.send(change);
         }
@@ -262,7 +273,8 @@ impl Core {
     async fn open(self: &Rc<Self>, caller: &Caller, opening: Opening, ends: Ends) -> Result<Rc<Live>, Refusal> {
         let known = self.user_of(caller, opening.user).await?;
         let policy = Rc::clone(&self.policy.borrow());
-        if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
+        let groups: Vec<String> = known.groups.iter().cloned().collect();
+        if !policy.ceiling().may_run(known.identity.uid, &known.identity.name, &groups) {
             return Err(Refusal::MayNotRun);
         }
         let own = self.sessions.borrow().values().filter(|live| live.owner() == known.identity.uid).count();
@@ -270,12 +282,17 @@ impl Core {
             return Err(Refusal::TooMany);
         }
         let home = opening.home.clone().unwrap_or_else(|| known.identity.home.clone());
-        let context =
-            Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
-        let name = opening.profile.unwrap_or_else(|| "coder".to_owned());
-        let mut profile = policy.load(ProfileSelector::Name(name), &opening.profiles, &context)?;
-        for own in &self.setting.own {
-            profile.protect(own.clone());
+        let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
+        let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
+        let selector = match name.starts_with('/') {
+            // Of those that came with the call; no file is opened.
+            true => ProfileSelector::File(PathBuf::from(name)),
+            false => ProfileSelector::Name(name),
+        };
+        let own = OwnFiles::new(opening.profiles)?;
+        let mut profile = policy.load(selector, &own, &context)?;
+        for path in &self.setting.own {
+            profile.protect(path.clone());
         }
         let kept = Kept {
             session: SessionId::random()?,
@@ -375,8 +392,7 @@ impl Core {
             return Err(Refusal::Needs(action::GRANT_SENSITIVE));
         }
         let (reply, answered) = tokio::sync::oneshot::channel();
-        let spoken =
-            Spoken { request: id, answer, by: speaker.by, authenticated: is_sensitive, reply: Some(reply) };
+        let spoken = Spoken { request: id, answer, by: speaker.by, authenticated: is_sensitive, reply: Some(reply) };
         waiting.session.control.send(Control::Answer(spoken)).map_err(|_| Refusal::NoRequest)?;
         match answered.await {
             Ok(Ok(())) => Ok(()),
@@ -396,7 +412,8 @@ impl Core {
         let speaker = self.speaker(caller, "").await?;
         let waiting = numbers.into_iter().filter_map(|(number, id)| Some((number, self.waiting(id)?)));
         let may = |waiting: &Waiting| {
-            speaker.may_answer(waiting.session.owner(), &waiting.prompt.request) || caller.has(action::ANSWER_FOR_OTHERS)
+            speaker.may_answer(waiting.session.owner(), &waiting.prompt.request)
+                || caller.has(action::ANSWER_FOR_OTHERS)
         };
         Ok(waiting.filter(|(_, waiting)| may(waiting)).collect())
     }
@@ -489,8 +506,11 @@ impl Core {
     /// What waits in a session has changed.
     pub(super) fn pending_changed(self: &Rc<Self>, id: &SessionId) {
         let live = self.sessions.borrow().get(id).cloned();
-        let prompts: BTreeMap<RequestId, Prompt> = live.iter().flat_map(|live| live.view.prompts.borrow().clone())
-            .map(|prompt| (prompt.request.id, prompt)).collect();
+        let prompts: BTreeMap<RequestId, Prompt> = live
+            .iter()
+            .flat_map(|live| live.view.prompts.borrow().clone())
+            .map(|prompt| (prompt.request.id, prompt))
+            .collect();
         let mut requests = self.requests.borrow_mut();
         let gone = |known: &RequestId, (_, session, _): &mut (u64, SessionId, Vec<String>)| {
             session == id && !prompts.contains_key(known)

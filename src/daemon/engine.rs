@@ -1,5 +1,6 @@
 //! How supervisors come to be. The daemon asks an engine and never makes a tool's process itself. Runs as root.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -35,6 +36,8 @@ pub struct Started {
 pub enum EngineError {
     #[error("cannot start gated-session: {0}")]
     Process(io::Error),
+    #[error("the bus is gone")]
+    NoBus,
     #[error("systemd: {0}")]
     Systemd(#[from] zbus::Error),
     #[error("systemd could not start {unit}: {result}")]
@@ -124,16 +127,19 @@ trait Systemd {
 
 /// Units of systemd, so that admins limit sessions with drop-ins.
 pub struct Units {
-    systemd: SystemdProxy<'static>,
+    bus: Rc<RefCell<Option<Connection>>>,
     rendezvous: Rc<Rendezvous>,
 }
 
 impl Units {
-    pub async fn new(bus: &Connection, rendezvous: Rc<Rendezvous>) -> zbus::Result<Units> {
-        let systemd = SystemdProxy::builder(bus).cache_properties(zbus::proxy::CacheProperties::No).build().await?;
-        // Without it systemd tells nobody about its jobs.
-        systemd.subscribe().await?;
-        Ok(Units { systemd, rendezvous })
+    /// `bus` is the daemon's connection, whenever it has one.
+    pub fn new(bus: Rc<RefCell<Option<Connection>>>, rendezvous: Rc<Rendezvous>) -> Units {
+        Units { bus, rendezvous }
+    }
+
+    async fn systemd(&self) -> Result<SystemdProxy<'static>, EngineError> {
+        let bus = self.bus.borrow().clone().ok_or(EngineError::NoBus)?;
+        Ok(SystemdProxy::builder(&bus).cache_properties(zbus::proxy::CacheProperties::No).build().await?)
     }
 }
 
@@ -148,8 +154,11 @@ impl Engine for Units {
             use futures_util::StreamExt;
             let unit = unit_of(session);
             let mut waiting = self.rendezvous.expect(session.clone(), None);
-            let mut removed = self.systemd.receive_job_removed().await?;
-            let job = self.systemd.start_unit(&unit, "fail").await?;
+            let systemd = self.systemd().await?;
+            // Without it systemd tells nobody about its jobs; a second time it is an error that means nothing.
+            let _ = systemd.subscribe().await;
+            let mut removed = systemd.receive_job_removed().await?;
+            let job = systemd.start_unit(&unit, "fail").await?;
             let failed = async {
                 while let Some(signal) = removed.next().await {
                     let Ok(end) = signal.args() else { continue };
@@ -189,8 +198,9 @@ impl Engine for Units {
 impl Units {
     /// Kill everything in the unit's cgroup, and let systemd forget it. A unit that is gone is what was wanted.
     async fn end(&self, unit: &str) {
-        let killed = self.systemd.kill_unit(unit, "all", rustix::process::Signal::KILL.as_raw()).await;
-        let stopped = self.systemd.stop_unit(unit, "replace").await.map(drop);
+        let Ok(systemd) = self.systemd().await else { return };
+        let killed = systemd.kill_unit(unit, "all", rustix::process::Signal::KILL.as_raw()).await;
+        let stopped = systemd.stop_unit(unit, "replace").await.map(drop);
         for result in [killed, stopped] {
             match result {
                 Err(zbus::Error::MethodError(name, _, _)) if name.as_str().ends_with(".NoSuchUnit") => {}

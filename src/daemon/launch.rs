@@ -184,7 +184,7 @@ impl Core {
                 timeout: live.profile.prompt.timeout,
                 max_per_minute: live.profile.prompt.max_per_minute,
                 home: live.profile.home.clone(),
-                authenticates: true,
+                knows_people: true,
             },
         };
         let asker = Asker {

@@ -9,10 +9,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, recvmsg,
-    sendmsg, shutdown,
+    RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    recvmsg, sendmsg, shutdown,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
@@ -63,7 +64,7 @@ impl From<ToSession> for Outgoing {
 }
 
 /// A connected socket, before it is served.
-pub struct Socket(AsyncFd<OwnedFd>);
+pub struct Socket(UnixStream);
 
 /// A link that is served: two tasks move frames until either side closes.
 pub struct Served {
@@ -83,7 +84,7 @@ pub struct Closer {
 impl Drop for Closer {
     fn drop(&mut self) {
         // A socket that is closed already is what was wanted.
-        let _ = shutdown(self.socket.0.get_ref(), Shutdown::Both);
+        let _ = shutdown(&self.socket.0, Shutdown::Both);
         for task in &self.tasks {
             task.abort();
         }
@@ -94,7 +95,12 @@ impl Socket {
     /// Over a connected unix stream socket, which becomes non-blocking. Needs a tokio runtime.
     pub fn new(socket: OwnedFd) -> io::Result<Socket> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Socket(AsyncFd::new(socket)?))
+        Ok(Socket(UnixStream::from_std(socket.into())?))
+    }
+
+    /// One that the runtime has accepted.
+    pub fn accepted(stream: UnixStream) -> Socket {
+        Socket(stream)
     }
 
     /// The next frame; `None` when the other side closed between frames. Not to be dropped half-way.
@@ -120,9 +126,12 @@ impl Socket {
         let mut filled = 0;
         while filled < buffer.len() {
             let rest = buffer.get_mut(filled..).unwrap_or_default();
-            let mut ready = self.0.readable().await?;
-            let Ok(got) = ready.try_io(|socket| receive_some(socket, rest)) else { continue };
-            match (got?, filled) {
+            self.0.readable().await?;
+            let got = match self.0.try_io(Interest::READABLE, || receive_some(&self.0, rest)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                got => got?,
+            };
+            match (got, filled) {
                 (Got::End, 0) if !begun => return Ok(false),
                 (Got::End, _) => return Err(LinkError::Truncated),
                 (Got::Descriptor, _) => return Err(LinkError::Descriptor),
@@ -139,9 +148,12 @@ impl Socket {
         let mut rest = frame.as_slice();
         while !rest.is_empty() {
             let waited = tokio::time::timeout(PATIENCE, self.0.writable()).await;
-            let mut ready = waited.map_err(|_| LinkError::Stuck)??;
-            let Ok(sent) = ready.try_io(|socket| send_some(socket, rest, fds)) else { continue };
-            rest = rest.get(sent?..).unwrap_or_default();
+            waited.map_err(|_| LinkError::Stuck)??;
+            let sent = match self.0.try_io(Interest::WRITABLE, || send_some(&self.0, rest, fds)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                sent => sent?,
+            };
+            rest = rest.get(sent..).unwrap_or_default();
             // Descriptors go with the first byte, and only once.
             fds = &[];
         }
@@ -150,7 +162,7 @@ impl Socket {
 
     /// Who connected: pid and uid at that time (`SO_PEERCRED`, unix(7)).
     pub fn peer(&self) -> io::Result<(i32, u32)> {
-        let peer = rustix::net::sockopt::socket_peercred(self.0.get_ref())?;
+        let peer = rustix::net::sockopt::socket_peercred(&self.0)?;
         Ok((peer.pid.as_raw_nonzero().get(), peer.uid.as_raw()))
     }
 
@@ -187,7 +199,7 @@ impl Socket {
                 let Some(outgoing) = outgoing else { return };
                 if let Err(error) = writing.send(&outgoing).await {
                     debug!(%error, "a supervisor cannot be told");
-                    let _ = shutdown(writing.0.get_ref(), Shutdown::Both);
+                    let _ = shutdown(&writing.0, Shutdown::Both);
                     return;
                 }
             }
@@ -203,11 +215,11 @@ enum Got {
     End,
 }
 
-fn receive_some(socket: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<Got> {
+fn receive_some(socket: &UnixStream, buffer: &mut [u8]) -> io::Result<Got> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut vectors = [IoSliceMut::new(buffer)];
-    let got = match recvmsg(socket.get_ref(), &mut vectors, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+    let got = match recvmsg(socket, &mut vectors, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
         // The other side was killed with bytes of ours unread (unix(7)): as good as closed.
         Err(rustix::io::Errno::CONNRESET) => return Ok(Got::End),
         got => got?,
@@ -218,12 +230,12 @@ fn receive_some(socket: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<Got>
     Ok(if got.bytes == 0 { Got::End } else { Got::Bytes(got.bytes) })
 }
 
-fn send_some(socket: &AsyncFd<OwnedFd>, bytes: &[u8], fds: &[OwnedFd]) -> io::Result<usize> {
+fn send_some(socket: &UnixStream, bytes: &[u8], fds: &[OwnedFd]) -> io::Result<usize> {
     let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !borrowed.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&borrowed)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    Ok(sendmsg(socket.get_ref(), &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
+    Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
 }

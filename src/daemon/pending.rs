@@ -33,8 +33,8 @@ pub struct SessionTerms {
     pub max_per_minute: u32,
     /// The home of the session's user, which no answer may cover as a whole.
     pub home: RawPath,
-    /// Whether somebody can prove here who they are: without that nothing of level `authenticate` is asked.
-    pub authenticates: bool,
+    /// Whether it is known who answers, of which groups they are, and how to have them prove it.
+    pub knows_people: bool,
 }
 
 /// What is to be done, in this order.
@@ -194,9 +194,11 @@ impl Pending {
         }
         let mut effects = Vec::new();
         let session = self.sessions.get_mut(&request.session);
+        // Where nobody is known, what needs a proof or a group is not permitted.
+        let knows_people = session.as_ref().is_some_and(|session| session.terms.knows_people);
         let askable = match request.level {
-            Level::Allow | Level::Notify | Level::Ask => true,
-            Level::Authenticate => session.as_ref().is_some_and(|session| session.terms.authenticates),
+            Level::Allow | Level::Notify | Level::Ask => knows_people || request.group.is_none(),
+            Level::Authenticate => knows_people,
             Level::Deny => false,
         };
         let waiter = Waiter { request: Rc::new(request), arrived: now };
@@ -254,7 +256,7 @@ impl Pending {
         };
         let lifetime = grant.as_ref().map_or(Lifetime::Attempt, |grant| grant.lifetime);
         let lasting = grant.as_ref().filter(|grant| grant.lifetime != Lifetime::Attempt).map(|grant| grant.id);
-        let covered = grant.map(|grant| session.take_covered(&grant, &lead.group)).unwrap_or_default();
+        let covered = grant.map(|grant| session.take_covered(&grant)).unwrap_or_default();
         if session.hide_settled() {
             effects.push(Effect::Withdraw(session_id));
         }
@@ -437,20 +439,13 @@ impl Session {
     }
 
     /// Takes out what a new grant covers, of those that the same people answer.
-    fn take_covered(&mut self, grant: &Grant, group: &Option<String>) -> Vec<Entry> {
+    fn take_covered(&mut self, grant: &Grant) -> Vec<Entry> {
         if grant.lifetime == Lifetime::Attempt {
             return Vec::new();
         }
-        let covers = |request: &Request| {
-            request.access == grant.access
-                && request.group == *group
-                && (grant.authenticated || request.level != Level::Authenticate)
-                && grant.call.is_none_or(|call| call == request.call)
-                && grant.pattern.matches(&request.object)
-        };
         let entries = std::mem::take(&mut self.entries);
         let (covered, rest): (VecDeque<Entry>, VecDeque<Entry>) =
-            entries.into_iter().partition(|entry| covers(&entry.lead.request));
+            entries.into_iter().partition(|entry| grant.answers(&entry.lead.request));
         self.entries = rest;
         covered.into()
     }

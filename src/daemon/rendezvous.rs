@@ -6,7 +6,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -106,7 +105,7 @@ impl Rendezvous {
     }
 
     async fn greet(&self, stream: tokio::net::UnixStream) -> Result<(), &'static str> {
-        let socket = stream.into_std().map(OwnedFd::from).and_then(Socket::new).map_err(|_| "no socket")?;
+        let socket = Socket::accepted(stream);
         let (pid, uid) = socket.peer().map_err(|_| "no peer")?;
         let Ok(Some(FromSession::Hello(hello))) = socket.receive().await else { return Err("no greeting") };
         if hello.version != wire::VERSION {

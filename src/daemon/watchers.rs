@@ -8,7 +8,8 @@ use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::net::unix::pipe::Sender;
 use tokio::sync::Notify;
 
 use super::events::{BACKLOG, Event};
@@ -49,7 +50,7 @@ impl Watchers {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // The reader's end stays blocking: the two ends are different open files.
         rustix::io::ioctl_fionbio(&write, true)?;
-        let pipe = AsyncFd::with_interest(write, tokio::io::Interest::WRITABLE)?;
+        let pipe = Sender::from_owned_fd(write)?;
         let watcher = Rc::new(Watcher {
             sight,
             backlog: RefCell::default(),
@@ -106,7 +107,7 @@ impl Watchers {
 }
 
 /// Until the reader is gone, or an empty line says that there is no more.
-async fn carry(watcher: &Watcher, pipe: &AsyncFd<OwnedFd>) -> io::Result<()> {
+async fn carry(watcher: &Watcher, pipe: &Sender) -> io::Result<()> {
     loop {
         let untold = watcher.dropped.replace(0);
         if untold > 0 {
@@ -126,17 +127,17 @@ async fn carry(watcher: &Watcher, pipe: &AsyncFd<OwnedFd>) -> io::Result<()> {
 }
 
 /// A pipe without a reader is in an error state (poll(2)).
-async fn reader_is_gone(pipe: &AsyncFd<OwnedFd>) -> io::Result<()> {
-    let mut ready = pipe.ready(tokio::io::Interest::ERROR).await?;
-    ready.retain_ready();
-    Ok(())
+async fn reader_is_gone(pipe: &Sender) -> io::Result<()> {
+    pipe.ready(Interest::ERROR).await?;
+    Err(io::ErrorKind::BrokenPipe.into())
 }
 
-async fn write_all(pipe: &AsyncFd<OwnedFd>, mut bytes: &[u8]) -> io::Result<()> {
+async fn write_all(pipe: &Sender, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        let mut ready = pipe.writable().await?;
-        if let Ok(written) = ready.try_io(|pipe| Ok(rustix::io::write(pipe.get_ref(), bytes)?)) {
-            bytes = bytes.get(written?..).unwrap_or_default();
+        pipe.writable().await?;
+        match pipe.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            written => bytes = bytes.get(written?..).unwrap_or_default(),
         }
     }
     Ok(())

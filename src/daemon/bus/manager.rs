@@ -73,7 +73,7 @@ fn opening(options: &mut Options) -> Result<Opening, Error> {
         profile: options.take("profile")?,
         directory: options.path("directory")?.ok_or_else(|| Error::InvalidOption("directory".into()))?,
         home: options.path("home")?,
-        profiles: options.texts("profiles")?,
+        profiles: options.files("profiles")?,
         user: options.take("user")?,
     })
 }
@@ -121,8 +121,7 @@ impl Manager {
         let stdio: [OwnedFd; 3] = stdio.try_into().map_err(|_| invalid("stdio"))?;
         let [stdin, stdout, stderr] = stdio;
         let on_terminal: Vec<bool> = options.take("on-terminal")?.unwrap_or_else(|| vec![false; 3]);
-        let on_terminal: [bool; 3] =
-            on_terminal.try_into().map_err(|_| Error::InvalidOption("on-terminal".into()))?;
+        let on_terminal: [bool; 3] = on_terminal.try_into().map_err(|_| Error::InvalidOption("on-terminal".into()))?;
         let window: Option<(u16, u16)> = options.take("window")?;
         let session: Option<String> = options.take("session")?;
         let umask: u32 = options.take("umask")?.unwrap_or(0o022);
@@ -154,9 +153,7 @@ impl Manager {
         }
         let fds = [link, cwd, stdin, stdout, stderr].map(std::os::fd::OwnedFd::from).into();
         let order = Order { start, fds, into, events };
-        let run = move |core: Rc<Core>, caller| -> Doing<_> {
-            Box::pin(async move { core.run(&caller, order).await })
-        };
+        let run = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.run(&caller, order).await }) };
         let ran = self.handle.call_once(connection, &header, run).await?;
         let mut results = Dict::new();
         if let Some(events) = ran.events {
@@ -178,7 +175,8 @@ impl Manager {
         let kind: String = options.take("kind")?.unwrap_or_else(|| "agent".to_owned());
         let session: Option<String> = options.take("session")?;
         options.end()?;
-        let is_word = (1..=32).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        let is_word =
+            (1..=32).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
         if !is_word {
             return Err(Error::InvalidOption("kind".into()));
         }
@@ -242,8 +240,7 @@ impl Manager {
         if let Some(reason) = rule.reason {
             about.insert("reason", Variant::from(reason));
         }
-        let mut verdict =
-            Dict::from([("level", Variant::from(level.as_str())), ("rule", Variant::from(about))]);
+        let mut verdict = Dict::from([("level", Variant::from(level.as_str())), ("rule", Variant::from(about))]);
         if let Some(grant) = grant {
             verdict.insert("grant", Variant::from(grant.to_string()));
         }
@@ -265,7 +262,10 @@ impl Manager {
             let session = session.clone();
             Box::pin(async move {
                 let grants = core.grants(&caller, session.as_ref())?;
-                Ok(grants.iter().map(|(live, held)| (live.id().clone(), live.owner(), held.clone())).collect::<Vec<_>>())
+                Ok(grants
+                    .iter()
+                    .map(|(live, held)| (live.id().clone(), live.owner(), held.clone()))
+                    .collect::<Vec<_>>())
             })
         };
         let grants = self.handle.call(connection, &header, list).await?;
@@ -307,9 +307,7 @@ impl Manager {
             (_, true) => return Err(invalid("grant")),
             (id, false) => Some(grant_id(id)?),
         };
-        let revoke = move |core: Rc<Core>, caller| -> Doing<_> {
-            Box::pin(async move { core.revoke(&caller, grant) })
-        };
+        let revoke = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.revoke(&caller, grant) }) };
         self.handle.call(connection, &header, revoke).await
     }
 
@@ -339,9 +337,7 @@ impl Manager {
         #[zbus(connection)] connection: &Connection,
     ) -> Result<(), Error> {
         Options::new(options).end()?;
-        let reload = move |core: Rc<Core>, caller| -> Doing<_> {
-            Box::pin(async move { core.reload(&caller) })
-        };
+        let reload = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.reload(&caller) }) };
         self.handle.call(connection, &header, reload).await
     }
 

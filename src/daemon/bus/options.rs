@@ -34,10 +34,9 @@ impl Options {
         path(bytes).map(Some).ok_or_else(|| Error::InvalidOption(key.to_owned()))
     }
 
-    /// Texts by name.
-    pub fn texts(&mut self, key: &'static str) -> Result<BTreeMap<String, String>, Error> {
-        let texts: Option<HashMap<String, String>> = self.take(key)?;
-        Ok(texts.unwrap_or_default().into_iter().collect())
+    /// Files by name.
+    pub fn files(&mut self, key: &'static str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+        Ok(self.take(key)?.unwrap_or_default())
     }
 
     /// Nothing else may be there.
@@ -51,9 +50,10 @@ impl Options {
 
 /// A path as the kernel writes it.
 pub fn path(bytes: Vec<u8>) -> Option<RawPath> {
-    let is_plain = bytes == b"/" || bytes.strip_prefix(b"/").is_some_and(|rest| {
-        rest.split(|byte| *byte == b'/').all(|name| !name.is_empty() && name != b"." && name != b"..")
-    });
+    let is_plain = bytes == b"/"
+        || bytes.strip_prefix(b"/").is_some_and(|rest| {
+            rest.split(|byte| *byte == b'/').all(|name| !name.is_empty() && name != b"." && name != b"..")
+        });
     (is_plain && bytes.len() <= LONGEST_PATH && !bytes.contains(&0)).then(|| RawPath::new(bytes))
 }
 
