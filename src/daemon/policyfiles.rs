@@ -31,30 +31,32 @@ pub struct Snapshot {
 }
 
 /// The profile files of a user's own, as a client has sent them.
-#[derive(Clone, Debug, Default)]
-pub struct OwnFiles {
+#[derive(Debug, Default)]
+struct OwnFiles<'a> {
     /// Of `~/.config/gated/profiles`, without `.toml`.
-    named: BTreeMap<String, String>,
+    named: BTreeMap<&'a str, &'a str>,
     /// That `--profile` named by path.
-    paths: BTreeMap<PathBuf, String>,
+    paths: BTreeMap<&'a Path, &'a str>,
 }
 
-impl OwnFiles {
-    /// Takes what a client says. A key is a profile's name, or the absolute path of a file that is none of the machine's.
-    pub fn new(files: BTreeMap<String, Vec<u8>>) -> Result<OwnFiles, PolicyError> {
+impl OwnFiles<'_> {
+    fn new(files: &BTreeMap<String, String>) -> Result<OwnFiles<'_>, PolicyError> {
         if files.len() > MOST_OWN_FILES {
-            let file = load::USER_FOLDER.to_owned();
+            let file = USER_FOLDER.to_owned();
             return Err(PolicyError::Unreadable { file, source: wrong(format!("more than {MOST_OWN_FILES} files")) });
         }
         let mut own = OwnFiles::default();
-        for (key, bytes) in files {
+        for (key, text) in files {
             let shown = || key.escape_default().to_string();
-            let text = text(bytes).map_err(|source| PolicyError::Unreadable { file: shown(), source })?;
-            let path = Path::new(&key);
-            if load::is_profile_name(&key) {
+            if text.len() > MAX_FILE {
+                let source = wrong(format!("longer than {MAX_FILE} bytes"));
+                return Err(PolicyError::Unreadable { file: shown(), source });
+            }
+            let path = Path::new(key);
+            if load::is_profile_name(key) {
                 own.named.insert(key, text);
             } else if path.is_absolute() && !is_of_machine(path) {
-                own.paths.insert(path.to_owned(), text);
+                own.paths.insert(path, text);
             } else {
                 return Err(PolicyError::BadName(shown()));
             }
@@ -90,12 +92,20 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    pub fn ceiling(&self) -> &Ceiling {
-        &self.ceiling
+    /// Whether the ceiling lets this user, a member of these groups, start sessions. Not to be asked about root, who may.
+    pub fn may_run(&self, name: &str, groups: &BTreeSet<String>) -> bool {
+        self.ceiling.may_run(name, groups)
     }
 
-    /// A profile for a session, of the machine's files and the user's own. No file is opened.
-    pub fn load(&self, selector: ProfileSelector, own: &OwnFiles, context: &Context) -> Result<Profile, PolicyError> {
+    /// A profile for a session, of the machine's files and the user's own, `own`, as a client has sent them: by profile
+    /// name, or by the absolute path of a file that is none of the machine's. No file is opened.
+    pub fn load(
+        &self,
+        selector: ProfileSelector,
+        own: &BTreeMap<String, String>,
+        context: &Context,
+    ) -> Result<Profile, PolicyError> {
+        let own = OwnFiles::new(own)?;
         let folder = context.home.as_path().join(USER_FOLDER);
         let read = |path: &Path| {
             let of_user = || {
@@ -103,7 +113,7 @@ impl Snapshot {
                 own.named.get(name)
             };
             match own.paths.get(path).or_else(of_user) {
-                Some(text) if !is_of_machine(path) => Ok(text.clone()),
+                Some(&text) if !is_of_machine(path) => Ok(text.to_owned()),
                 _ => self.find(path),
             }
         };
@@ -121,7 +131,7 @@ impl Snapshot {
         let profiles = self.files.keys().filter(|path| path.file_name() != Some(ceiling::FILE.as_ref()));
         let names: BTreeSet<&str> = profiles.filter_map(|path| path.file_stem()?.to_str()).collect();
         for name in names {
-            match self.load(ProfileSelector::Name(name.to_owned()), &OwnFiles::default(), &context) {
+            match self.load(ProfileSelector::Name(name.to_owned()), &BTreeMap::new(), &context) {
                 Ok(_) | Err(PolicyError::Masked { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -262,25 +272,27 @@ mod tests {
         Context { home: "/home/alice".into(), user: "alice".into(), cwd: "/home/alice/project".into() }
     }
 
-    fn own(files: &[(&str, &str)]) -> Result<OwnFiles, PolicyError> {
-        OwnFiles::new(files.iter().map(|(key, text)| ((*key).to_owned(), text.as_bytes().to_vec())).collect())
+    fn own(files: &[(&str, &str)]) -> BTreeMap<String, String> {
+        files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
     }
 
     fn load(snapshot: &Snapshot, name: &str, files: &[(&str, &str)]) -> Result<Profile, String> {
-        let selector = if name.starts_with('/') {
-            ProfileSelector::File(name.into())
-        } else {
-            ProfileSelector::Name(name.to_owned())
+        let selector = match name.starts_with('/') {
+            true => ProfileSelector::File(name.into()),
+            false => ProfileSelector::Name(name.to_owned()),
         };
-        let own = own(files).map_err(|error| error.to_string())?;
-        snapshot.load(selector, &own, &context()).map_err(|error| error.to_string())
+        snapshot.load(selector, &own(files), &context()).map_err(|error| error.to_string())
+    }
+
+    fn may_run(snapshot: &Snapshot, name: &str) -> bool {
+        snapshot.may_run(name, &BTreeSet::new())
     }
 
     #[test]
     fn a_machine_without_files_has_what_is_built_in() {
         let snapshot = Snapshot::read(tempfile::tempdir().unwrap().path(), 0).unwrap();
         assert_eq!(load(&snapshot, "coder", &[]).unwrap().file, "built-in:coder");
-        assert!(snapshot.ceiling().may_run(1000, "alice", &[]));
+        assert!(may_run(&snapshot, "alice"));
     }
 
     #[test]
@@ -291,7 +303,7 @@ mod tests {
         put(&root, "/etc/gated/profiles/README", "not a profile");
         put(&root, "/etc/gated/ceiling.toml", "schema = 1\n[users]\nmay_run = [\"alice\"]\n");
         let snapshot = read(&root).unwrap();
-        assert!(snapshot.ceiling().may_run(1000, "alice", &[]) && !snapshot.ceiling().may_run(1001, "bob", &[]));
+        assert!(may_run(&snapshot, "alice") && !may_run(&snapshot, "bob"));
         let mine = [("team", named("team", "description = \"mine\"")), ("mine", named("mine", "extends = [\"team\"]"))];
         let mine: Vec<(&str, &str)> = mine.iter().map(|(key, text)| (*key, text.as_str())).collect();
         assert_eq!(load(&snapshot, "team", &mine).unwrap().file, "/etc/gated/profiles/team.toml");
@@ -323,18 +335,18 @@ mod tests {
         }
         // Nor by a home that is where the machine's files are.
         let odd = Context { home: "/etc/gated/profiles".into(), ..context() };
-        let own = own(&[("x", &named("x", ""))]).unwrap();
+        let own = own(&[("x", &named("x", ""))]);
         assert!(snapshot.load(ProfileSelector::Name("x".into()), &own, &odd).is_err());
     }
 
     #[test]
     fn what_a_client_sends_has_limits() {
-        let text = "x".repeat(MAX_FILE + 1);
-        assert!(own(&[("long", &text)]).unwrap_err().to_string().contains("longer than"));
-        let many: BTreeMap<String, Vec<u8>> = (0..=MOST_OWN_FILES).map(|n| (format!("p{n}"), Vec::new())).collect();
-        assert!(OwnFiles::new(many).unwrap_err().to_string().contains("more than 64 files"));
-        let odd = OwnFiles::new(BTreeMap::from([("p".to_owned(), vec![0xff])])).unwrap_err();
-        assert_eq!(odd.to_string(), "p: not UTF-8");
+        let snapshot = Snapshot::default();
+        let long = load(&snapshot, "base", &[("long", &"x".repeat(MAX_FILE + 1))]).unwrap_err();
+        assert_eq!(long, format!("long: longer than {MAX_FILE} bytes"));
+        let many: BTreeMap<String, String> = (0..=MOST_OWN_FILES).map(|n| (format!("p{n}"), String::new())).collect();
+        let many = snapshot.load(ProfileSelector::Name("base".into()), &many, &context()).unwrap_err();
+        assert!(many.to_string().contains("more than 64 files"));
     }
 
     #[test]
@@ -366,7 +378,7 @@ mod tests {
         symlink("/dev/null", root.path().join("etc/gated/ceiling.toml")).unwrap();
         let snapshot = read(&root).unwrap();
         assert!(load(&snapshot, "team", &[]).unwrap_err().contains("is masked"));
-        assert!(snapshot.ceiling().may_run(1000, "alice", &[]));
+        assert!(may_run(&snapshot, "alice"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The ceiling, an admin's limit that no profile and no user exceeds: `ceiling.toml`. Read by the daemon; pure. This version
 //! holds who may start sessions, and refuses a file that says anything else, because nothing would hold it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -82,13 +83,14 @@ impl Ceiling {
         Ok(Ceiling { may_run: file.users.may_run.map(plain) })
     }
 
-    /// Whether this user, a member of these groups, may start sessions. Root may: it could change the file.
-    pub fn may_run(&self, uid: u32, name: &str, groups: &[String]) -> bool {
+    /// Whether this user, a member of these groups, may start sessions. Not to be asked about root, who may: it could change
+    /// the file.
+    pub fn may_run(&self, name: &str, groups: &BTreeSet<String>) -> bool {
         let listed = |who: &String| match who.strip_prefix('@') {
-            Some(group) => groups.iter().any(|own| own == group),
+            Some(group) => groups.contains(group),
             None => who == name,
         };
-        uid == 0 || self.may_run.as_ref().is_none_or(|names| names.iter().any(listed))
+        self.may_run.as_ref().is_none_or(|names| names.iter().any(listed))
     }
 }
 

@@ -15,30 +15,28 @@ fn of(text: &str) -> Result<Ceiling, String> {
     load(&Files::default().with("/etc/gated/ceiling.toml", text)).map_err(|error| error.to_string())
 }
 
-fn may(ceiling: &Ceiling, uid: u32, name: &str, groups: &[&str]) -> bool {
-    let groups: Vec<String> = groups.iter().map(|&group| group.to_owned()).collect();
-    ceiling.may_run(uid, name, &groups)
+fn may(ceiling: &Ceiling, name: &str, groups: &[&str]) -> bool {
+    ceiling.may_run(name, &groups.iter().map(|&group| group.to_owned()).collect())
 }
 
 #[test]
 fn without_a_list_every_user_may_and_with_an_empty_one_nobody() {
     for open in ["schema = 1\n", "schema = 1\n[users]\n"] {
-        assert!(may(&of(open).unwrap(), 1000, "alice", &[]), "{open}");
+        assert!(may(&of(open).unwrap(), "alice", &[]), "{open}");
     }
-    assert!(may(&load(&Files::default()).unwrap(), 1000, "alice", &[]));
+    assert!(may(&load(&Files::default()).unwrap(), "alice", &[]));
     let nobody = of("schema = 1\n[users]\nmay_run = []\n").unwrap();
-    assert!(!may(&nobody, 1000, "alice", &["users"]) && !may(&nobody, 1000, "", &[""]));
-    assert!(may(&nobody, 0, "root", &[]), "root could change the file");
+    assert!(!may(&nobody, "alice", &["users"]) && !may(&nobody, "", &[""]));
 }
 
 #[test]
 fn a_list_names_users_and_groups() {
     let some = of("schema = 1\n[users]\nmay_run = [\"@developers\", \"ci\", \"@CORP\\\\domain users\"]\n").unwrap();
-    assert!(may(&some, 1000, "alice", &["users", "developers"]) && may(&some, 1001, "ci", &[]));
-    assert!(may(&some, 1002, "CORP\\bob", &["CORP\\domain users"]));
+    assert!(may(&some, "alice", &["users", "developers"]) && may(&some, "ci", &[]));
+    assert!(may(&some, "CORP\\bob", &["CORP\\domain users"]));
     // A name is no group and a group no name, whatever they are called.
-    assert!(!may(&some, 1003, "developers", &["ci"]) && !may(&some, 1003, "@developers", &["@developers"]));
-    assert!(!may(&some, 1004, "Ci", &["developer"]));
+    assert!(!may(&some, "developers", &["ci"]) && !may(&some, "@developers", &["@developers"]));
+    assert!(!may(&some, "Ci", &["developer"]));
 }
 
 #[test]
@@ -49,7 +47,7 @@ fn the_highest_file_decides_alone() {
         files = files
             .with(&format!("{folder}/ceiling.toml"), &format!("schema = 1\n[users]\nmay_run = [\"user{number}\"]\n"));
         let ceiling = load(&files).unwrap();
-        assert!(may(&ceiling, 1000, &format!("user{number}"), &[]) && !may(&ceiling, 1000, "other", &[]));
+        assert!(may(&ceiling, &format!("user{number}"), &[]) && !may(&ceiling, "other", &[]));
     }
     let masked = load(&files.with("/etc/gated/ceiling.toml", "")).unwrap();
     assert_eq!(masked, Ceiling::default());
