@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::process::{Child, ExitCode};
 
 use clap::Parser;
@@ -21,6 +22,7 @@ use super::relay::{Relay, SharedScreen};
 use super::start::{self, Directory, StartError, Started};
 use super::terminal::{self, CallersTerminal, RestoredAtEnd};
 use crate::common::wire::{Ended, FromSession, ToSession};
+use crate::daemon::audit::DEFAULT_PATH;
 use crate::daemon::broker::{Broker, BrokerConfig};
 use crate::daemon::events::Events;
 use crate::daemon::pending::SessionTerms;
@@ -92,15 +94,18 @@ fn run(arguments: Arguments) -> Result<ExitCode, RunError> {
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
     let events = records::open_events(&caller, arguments.events.as_ref())?;
-    let profile_file = match &arguments.profile {
+    let selector = arguments.profile();
+    let profile_file = match &selector {
         ProfileSelector::File(path) => Some(path.clone()),
         ProfileSelector::Name(_) => None,
     };
-    let mut profile = start::load_profile(&caller, arguments.profile, &directory)?;
-    let asked = records::open_consent(&caller, &profile, &arguments.consent)?;
-    let audit = records::open_audit(&caller, &arguments.audit)?;
-    let named = [profile_file.as_deref(), arguments.consent.file(), arguments.events.as_ref().and_then(EventsTo::file)];
-    records::protect_own_files(&mut profile, named.into_iter().flatten().chain([arguments.audit.as_path()]));
+    let mut profile = start::load_profile(&caller, selector, &directory)?;
+    let consent = arguments.consent();
+    let asked = records::open_consent(&caller, &profile, &consent)?;
+    let audit_file = arguments.audit.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
+    let audit = records::open_audit(&caller, audit_file)?;
+    let named = [profile_file.as_deref(), consent.file(), arguments.events.as_ref().and_then(EventsTo::file)];
+    records::protect_own_files(&mut profile, named.into_iter().flatten().chain([audit_file]));
     for note in &profile.notes {
         eprintln!("gated-run: note: {note}");
     }

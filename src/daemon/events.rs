@@ -104,9 +104,17 @@ impl Events {
 
     /// Hands a line to the writer; never waits.
     pub fn emit(&mut self, event: &Event) {
-        let Some(stream) = &self.0 else { return };
+        if self.0.is_none() {
+            return;
+        }
         let Ok(mut line) = serde_json::to_vec(event) else { return };
         line.push(b'\n');
+        self.pass_on(line);
+    }
+
+    /// Hands on to a stream what is a line already, with its newline; never waits.
+    pub fn pass_on(&mut self, line: Vec<u8>) {
+        let Some(stream) = &self.0 else { return };
         match stream.lines.try_send(line) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {

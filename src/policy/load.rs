@@ -83,7 +83,8 @@ pub fn load(selector: ProfileSelector, context: &Context, read: &Read<'_>) -> Re
     merge::merge(&layers.done, context)
 }
 
-pub(super) fn is_profile_name(name: &str) -> bool {
+/// Whether a profile may be called so.
+pub fn is_profile_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     begins && name.len() <= 64 && name.bytes().all(plain)

@@ -23,6 +23,7 @@ pub mod model;
 pub mod plan;
 
 pub use decide::{Policy, Source, Verdict};
+pub use file::MAX_FILE;
 pub use grants::{Grant, Grants, TooBroad};
 pub use load::{Context, PolicyError, ProfileSelector, load};
 pub use model::Profile;
