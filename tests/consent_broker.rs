@@ -43,6 +43,7 @@ fn request(id: u128, object: &str) -> Request {
         level: Level::Ask,
         rule: rule(),
         remember: Lifetime::Session,
+        group: None,
     }
 }
 

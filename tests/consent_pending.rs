@@ -33,6 +33,7 @@ fn request(id: u128, session_number: u8, call: u32, object: &str) -> Request {
         level: Level::Ask,
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1, reason: None },
         remember: Lifetime::Session,
+        group: None,
     }
 }
 

@@ -1,9 +1,11 @@
 //! The events of a session as the daemon writes them into a pipe: copied to where `--events` wants them, and counted for the
 //! closing lines. Runs as the caller, in its runtime; the pipe is the daemon's, the words in it a tool's and escaped.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use tracing::debug;
 
 use crate::common::access::Access;
 use crate::common::decision::Outcome;
+use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::text;
 use crate::daemon::denials::Denials;
@@ -41,15 +44,22 @@ pub struct EventPipe {
     copy: Events,
     /// The beginning of a line that is not whole yet.
     begun: Vec<u8>,
-    /// Only denials of this call count; `None`: those of the whole session.
-    only: Option<u32>,
+    /// The number of the caller's own call, once it is known.
+    call: Rc<Cell<Option<CallId>>>,
+    /// Whether only denials of that call count, or all of the session.
+    only_own: bool,
     denials: Denials,
     ended: BTreeSet<u32>,
 }
 
 impl EventPipe {
     /// Needs a tokio runtime. Without a pipe there is nothing to read.
-    pub fn new(pipe: Option<OwnedFd>, copy: Events) -> io::Result<EventPipe> {
+    pub fn new(
+        pipe: Option<OwnedFd>,
+        copy: Events,
+        call: Rc<Cell<Option<CallId>>>,
+        only_own: bool,
+    ) -> io::Result<EventPipe> {
         let pipe = match pipe {
             Some(pipe) => {
                 rustix::io::ioctl_fionbio(&pipe, true)?;
@@ -57,12 +67,15 @@ impl EventPipe {
             }
             None => None,
         };
-        Ok(EventPipe { pipe, copy, begun: Vec::new(), only: None, denials: Denials::default(), ended: BTreeSet::new() })
-    }
-
-    /// From now on only denials of this call count.
-    pub fn only(&mut self, call: u32) {
-        self.only = Some(call);
+        Ok(EventPipe {
+            pipe,
+            copy,
+            begun: Vec::new(),
+            call,
+            only_own,
+            denials: Denials::default(),
+            ended: BTreeSet::new(),
+        })
     }
 
     /// Reads until the daemon closes the pipe. May be dropped and called again.
@@ -72,14 +85,14 @@ impl EventPipe {
         }
     }
 
-    /// After the end of a call: reads until its end was told, the daemon closes the pipe, or it takes too long.
-    pub async fn finish(self, call: Option<u32>) -> Denials {
-        self.finish_within(FAREWELL, call).await
+    /// After the call's end: reads until that was told, the daemon closes the pipe, or it takes too long.
+    pub async fn finish(self) -> Denials {
+        self.finish_within(FAREWELL).await
     }
 
-    async fn finish_within(mut self, limit: Duration, call: Option<u32>) -> Denials {
+    async fn finish_within(mut self, limit: Duration) -> Denials {
         let told = async {
-            while self.pipe.is_some() && call.is_none_or(|call| !self.ended.contains(&call)) {
+            while self.pipe.is_some() && self.call.get().is_none_or(|call| !self.ended.contains(&call.0)) {
                 self.some().await;
             }
         };
@@ -132,7 +145,7 @@ impl EventPipe {
         if told.event == "call_ended" {
             self.ended.insert(told.call);
         }
-        let is_ours = self.only.is_none_or(|call| call == told.call);
+        let is_ours = !self.only_own || self.call.get() == Some(CallId(told.call));
         if let (true, Some(access), Some(object), Some(decision)) = (is_ours, told.access, told.object, told.decision) {
             // What was cut cannot be read back, and is told as it stands.
             let bytes = text::unescaped(&object).unwrap_or_else(|| object.into_bytes());
@@ -147,20 +160,18 @@ mod tests {
 
     use super::*;
 
-    fn read_all(lines: &[u8], only: Option<u32>, patience: Option<Duration>) -> (Vec<String>, Vec<u8>) {
+    fn read_all(lines: &[u8], call: u32, only_own: bool, patience: Option<Duration>) -> (Vec<String>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let copied = tempfile::NamedTempFile::new().unwrap();
             let (reader, mut writer) = std::io::pipe().unwrap();
             let copy = Events::to(copied.reopen().unwrap()).unwrap();
-            let mut events = EventPipe::new(Some(reader.into()), copy).unwrap();
-            if let Some(call) = only {
-                events.only(call);
-            }
+            let call = Rc::new(Cell::new(Some(CallId(call))));
+            let events = EventPipe::new(Some(reader.into()), copy, call, only_own).unwrap();
             writer.write_all(lines).unwrap();
             // The daemon may keep its end open.
             let kept = patience.map(|_| writer);
-            let denials = events.finish_within(patience.unwrap_or(Duration::MAX), Some(1)).await;
+            let denials = events.finish_within(patience.unwrap_or(Duration::MAX)).await;
             drop(kept);
             (denials.lines().collect(), std::fs::read(copied.path()).unwrap())
         })
@@ -184,7 +195,7 @@ mod tests {
 
     #[test]
     fn events_are_copied_and_denials_told() {
-        let (lines, copied) = read_all(LINES.as_bytes(), None, None);
+        let (lines, copied) = read_all(LINES.as_bytes(), 1, false, None);
         assert_eq!(copied, LINES.as_bytes());
         assert_eq!(
             lines,
@@ -194,15 +205,15 @@ mod tests {
                 "gated: denied: write /e\\x1b: nobody answered in time; this is final, do not retry",
             ]
         );
-        let (lines, _) = read_all(LINES.as_bytes(), Some(2), None);
+        let (lines, _) = read_all(LINES.as_bytes(), 2, true, None);
         assert_eq!(lines, ["gated: denied: write /c: the person who was asked said no; this is final, do not retry"]);
     }
 
     #[test]
     fn the_end_of_the_call_is_the_end_even_if_the_pipe_stays_open() {
-        assert_eq!(read_all(LINES.as_bytes(), None, Some(Duration::MAX)).1, LINES.as_bytes());
+        assert_eq!(read_all(LINES.as_bytes(), 1, false, Some(Duration::MAX)).1, LINES.as_bytes());
         // And a daemon that says nothing is not waited for.
         let begun = b"{\"event\":\"call_started\"";
-        assert_eq!(read_all(begun, None, Some(Duration::from_millis(20))).0, Vec::<String>::new());
+        assert_eq!(read_all(begun, 1, false, Some(Duration::from_millis(20))).0, Vec::<String>::new());
     }
 }

@@ -77,8 +77,8 @@ impl Broker {
     }
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
-    /// recorded. Takes `CallStarted`, `CallEnded`, `Ask`, `Cancel` and `Record`; the other messages are the client's, and
-    /// passed over. Sends `Decided` and `Recorded`, and goes on taking messages while they are not taken off. Needs a tokio
+    /// recorded. Takes `CallStarted`, `CallEnded`, `Ask`, `Cancel` and `Record`; the other messages are for whoever
+    /// started the session, and passed over. Sends `Decided` and `Recorded`, and goes on taking messages while they are not taken off. Needs a tokio
     /// runtime with time; not `Send`.
     pub async fn run(self, from: mpsc::Receiver<FromSession>, to: mpsc::Sender<ToSession>) -> Closing {
         let (prompts, shown) = watch::channel(None);
@@ -243,7 +243,7 @@ impl Desk<'_> {
                 self.records.call_started(call, pid, &program, &argv);
             }
             FromSession::CallEnded { call, ended } => self.records.call_ended(call, ended),
-            FromSession::Ready { .. } | FromSession::Failed(_) | FromSession::Stopped(_) => {}
+            FromSession::Hello(_) | FromSession::Ready { .. } | FromSession::Failed(_) => {}
         }
         Ok(())
     }
@@ -322,6 +322,7 @@ async fn release(
                 settled = Settled {
                     outcome: Outcome::NotPermitted,
                     lifetime: Lifetime::Attempt,
+                    grant: None,
                     by: BY_BROKER.to_owned(),
                     ..settled
                 };
@@ -362,6 +363,9 @@ fn decision(settled: &Settled) -> Decision {
         outcome: if settled.outcome.permits() { Outcome::Approved } else { settled.outcome },
         lifetime: settled.lifetime,
         width: settled.width,
+        grant: settled.grant,
+        // Nobody can prove who they are to this broker.
+        authenticated: false,
         by: settled.by.clone(),
     }
 }

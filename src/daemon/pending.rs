@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::access::Level;
 use crate::common::consent::{Answer, Offer, Prompt};
 use crate::common::decision::{Lifetime, Outcome, Width};
-use crate::common::id::{RequestId, SessionId};
+use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::policy::grants::{Grant, offered_widths};
@@ -55,6 +55,8 @@ pub struct Settled {
     /// Meaningful where the outcome permits.
     pub lifetime: Lifetime,
     pub width: Width,
+    /// What the answer is called, if it outlives its attempt; the same for all requests that it was given to.
+    pub grant: Option<GrantId>,
     pub by: String,
     pub waited: Duration,
     /// Whether it waited at all, or was denied at once.
@@ -143,6 +145,7 @@ fn end(waiter: Waiter, outcome: Outcome, by: &str, now: Instant) -> Settled {
         outcome,
         lifetime: Lifetime::Attempt,
         width: Width::Exact,
+        grant: None,
         by: by.to_owned(),
         asked: true,
     }
@@ -228,7 +231,8 @@ impl Pending {
         };
         let permitted = offered_widths(&lead, &session.terms.home).contains(&width);
         let grant = wanted.and_then(|lifetime| {
-            Grant::from_answer(&lead, width, lifetime, by, &session.terms.home).ok().filter(|_| permitted)
+            let id = GrantId::random().ok()?;
+            Grant::from_answer(id, &lead, width, lifetime, by, &session.terms.home).ok().filter(|_| permitted)
         });
         let outcome = match (wanted, &grant) {
             (None, _) => Outcome::Denied,
@@ -236,6 +240,7 @@ impl Pending {
             (Some(_), Some(_)) => Outcome::Approved,
         };
         let lifetime = grant.as_ref().map_or(Lifetime::Attempt, |grant| grant.lifetime);
+        let lasting = grant.as_ref().filter(|grant| grant.lifetime != Lifetime::Attempt).map(|grant| grant.id);
         let covered = grant.map(|grant| session.take_covered(&grant)).unwrap_or_default();
         if session.hide_settled() {
             effects.push(Effect::Withdraw(session_id));
@@ -244,7 +249,7 @@ impl Pending {
             let settled = end(waiter, outcome, by, now);
             let (lifetime, width) =
                 if outcome.permits() { (lifetime, width) } else { (settled.lifetime, settled.width) };
-            self.settle(Settled { lifetime, width, ..settled }, &mut effects);
+            self.settle(Settled { lifetime, width, grant: lasting, ..settled }, &mut effects);
         }
         for waiter in covered.into_iter().flat_map(Entry::into_waiters) {
             self.settle(end(waiter, Outcome::Granted, by, now), &mut effects);
@@ -435,7 +440,8 @@ impl Session {
         let entry = self.entries.front()?;
         let request = Rc::clone(&entry.lead.request);
         let offers = offered_widths(&request, &self.terms.home).into_iter().filter_map(|width| {
-            let grant = Grant::from_answer(&request, width, Lifetime::Session, "", &self.terms.home).ok()?;
+            let grant =
+                Grant::from_answer(GrantId(0), &request, width, Lifetime::Session, "", &self.terms.home).ok()?;
             Some(Offer { width, scope: grant.pattern.to_string() })
         });
         let prompt = Prompt {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::access::Access;
 use crate::common::decision::{Lifetime, Width};
-use crate::common::id::CallId;
+use crate::common::id::{CallId, GrantId};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::scope::Pattern;
@@ -15,6 +15,7 @@ use crate::common::scope::Pattern;
 /// A scope, an access and a lifetime that somebody said yes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
+    pub id: GrantId,
     pub access: Access,
     /// What was asked for; always covered.
     pub object: RawPath,
@@ -43,6 +44,7 @@ impl Grant {
     ///
     /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`.
     pub fn from_answer(
+        id: GrantId,
         request: &Request,
         width: Width,
         lifetime: Lifetime,
@@ -52,6 +54,7 @@ impl Grant {
         let pattern = scope(request, width, home)?;
         let lifetime = lifetime.min(request.remember);
         Ok(Grant {
+            id,
             access: request.access,
             object: request.object.clone(),
             pattern,
@@ -60,6 +63,11 @@ impl Grant {
             authenticated: false,
             by: by.to_owned(),
         })
+    }
+
+    /// Whether both say the same, whatever they are called.
+    fn equals(&self, other: &Grant) -> bool {
+        *self == Grant { id: self.id, ..other.clone() }
     }
 
     fn holds_for(&self, access: Access, call: CallId, authenticated: bool) -> bool {
@@ -112,8 +120,10 @@ impl Grants {
 
     /// Keeps a grant. `false` if there is nothing to keep: it was for one attempt, or an equal one is here.
     pub fn add(&mut self, grant: Grant) -> bool {
-        let known =
-            self.by_object.get(&grant.object).is_some_and(|at| at.iter().any(|&at| self.get(at) == Some(&grant)));
+        let known = self
+            .by_object
+            .get(&grant.object)
+            .is_some_and(|at| at.iter().any(|&at| self.get(at).is_some_and(|own| own.equals(&grant))));
         if grant.lifetime == Lifetime::Attempt || known {
             return false;
         }
@@ -132,11 +142,22 @@ impl Grants {
 
     /// Drops what was granted to a call that has ended. Positions from before mean nothing afterwards.
     pub fn end_call(&mut self, call: CallId) {
-        if self.list.iter().any(|grant| grant.call == Some(call)) {
-            for grant in std::mem::take(self).list.into_iter().filter(|grant| grant.call != Some(call)) {
+        self.drop_all(|grant| grant.call == Some(call));
+    }
+
+    /// Drops one grant; `false` if it is not here. Positions from before mean nothing afterwards.
+    pub fn revoke(&mut self, id: GrantId) -> bool {
+        self.drop_all(|grant| grant.id == id)
+    }
+
+    fn drop_all(&mut self, is_over: impl Fn(&Grant) -> bool) -> bool {
+        let found = self.list.iter().any(&is_over);
+        if found {
+            for grant in std::mem::take(self).list.into_iter().filter(|grant| !is_over(grant)) {
                 self.enter(grant);
             }
         }
+        found
     }
 
     pub fn get(&self, at: usize) -> Option<&Grant> {

@@ -2,7 +2,7 @@
 
 use gated::common::access::{Access, Level};
 use gated::common::decision::Lifetime;
-use gated::common::id::CallId;
+use gated::common::id::{CallId, GrantId};
 use gated::common::path::RawPath;
 use gated::common::scope::Pattern;
 use gated::policy::model::Rule;
@@ -43,6 +43,7 @@ level = "deny"
 
 fn grant(pattern: &str, call: Option<CallId>) -> Grant {
     Grant {
+        id: GrantId(1),
         access: Access::Write,
         object: path("/elsewhere"),
         pattern: Pattern::parse(pattern).unwrap(),
