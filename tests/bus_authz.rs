@@ -10,7 +10,7 @@ use std::time::Duration;
 use gated::common::bus::action;
 use gated::daemon::authz::Polkit;
 use gated::daemon::caller::{Caller, Unidentified};
-use support::bus::{Bus, Peer};
+use support::system_bus::{Bus, Peer};
 use support::user::{GID, NAME, UID};
 use zbus::Connection;
 

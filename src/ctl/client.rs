@@ -1,7 +1,9 @@
 //! The client of one call: the caller's terminal and signals on one side, the call's caller link on the other, wherever that
 //! comes from. Runs as the invoking user; what it reads is the caller's own, and what the session's supervisor sends.
 
+use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use tracing::debug;
 use super::clientlink;
 use super::relay::{Relay, SharedScreen};
 use super::terminal::{self, CallersTerminal};
+use crate::common::id::CallId;
 use crate::common::wire::{Ended, FromCaller, ToCaller};
 use crate::session::start::starts_in_background;
 use crate::tool::link::{Link, Received};
@@ -56,6 +59,7 @@ pub struct Client {
     screen: SharedScreen,
     /// Whether the terminal's keys are to be the call's when the terminal is ours.
     wants_keys: bool,
+    call: Rc<Cell<Option<CallId>>>,
     ended: Option<Ended>,
     failure: Option<String>,
 }
@@ -73,8 +77,13 @@ impl Client {
         let (arrivals, to_call) = clientlink::serve(link).map_err(step("start threads"))?;
         let signals = listen_to_signals(ignored_signals).map_err(step("listen to signals"))?;
         let wants_keys = on_terminal.contains(&true) && !starts_in_background(on_terminal);
-        let (ended, failure) = (None, None);
-        Ok(Client { arrivals, to_call, signals, terminal, relay: None, screen, wants_keys, ended, failure })
+        let (call, ended, failure) = (Rc::default(), None, None);
+        Ok(Client { arrivals, to_call, signals, terminal, relay: None, screen, wants_keys, call, ended, failure })
+    }
+
+    /// The call's number, once it is started.
+    pub fn call(&self) -> Rc<Cell<Option<CallId>>> {
+        Rc::clone(&self.call)
     }
 
     /// Until the command has ended and everything it wrote to the terminal is shown. If this is dropped before, the call is killed.
@@ -102,6 +111,7 @@ impl Client {
         match received.message {
             ToCaller::Started { call } => {
                 debug!(%call, "started");
+                self.call.set(Some(call));
                 if let (Some(terminal), Some(master)) = (self.terminal.take(), received.fds.into_iter().next()) {
                     let relay = Relay::new(terminal, master).map_err(step("use the session's terminal"))?;
                     self.screen.set(&relay);

@@ -45,6 +45,17 @@ where
     Ok((arrivals, leaving))
 }
 
+/// A client's runtime: on this thread, and with signals blocked in those that it starts.
+pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_start(|| {
+            // Fails for an invalid argument only.
+            let _ = SigSet::all().thread_block();
+        })
+        .build()
+}
+
 /// For starting threads: signals are the main thread's, so that a stop stops it where it asked for it.
 pub fn with_signals_blocked<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;

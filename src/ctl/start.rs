@@ -12,7 +12,6 @@ use super::caller::Caller;
 use super::client::CallerLink;
 use super::order::{self, Directory, Order, OrderError};
 use crate::common::id::SessionId;
-use crate::common::path::RawPath;
 use crate::common::wire::{self, Ends, FromSession, Launch, ToSession};
 use crate::policy::{self, Context, PolicyError, Profile, ProfileSelector};
 use crate::tool::floor::LOWEST_ABI;
@@ -51,20 +50,18 @@ pub fn as_caller<T>(
     path: &Path,
     open: impl FnOnce(&Path) -> io::Result<T>,
 ) -> Result<T, StartError> {
-    with_file_rights_of(&caller.invoking, || open(path))?.map_err(|source| StartError::File {
-        what,
-        path: path.to_path_buf(),
-        source,
-    })
+    let opened = if nix::unistd::geteuid().is_root() {
+        with_file_rights_of(&caller.invoking, || open(path))?
+    } else {
+        open(path)
+    };
+    opened.map_err(|source| StartError::File { what, path: path.to_path_buf(), source })
 }
 
 /// Load the profile with the caller's rights, for the tool's user.
 pub fn load_profile(caller: &Caller, selector: ProfileSelector, directory: &Directory) -> Result<Profile, StartError> {
     let loaded = with_file_rights_of(&caller.invoking, || {
-        // A home that does not exist stays as the user database has it.
-        let home =
-            fs::canonicalize(caller.tool.home.as_path()).map_or_else(|_| caller.tool.home.clone(), RawPath::from);
-        let context = Context { home, user: caller.tool.name.clone(), cwd: directory.path.clone() };
+        let context = Context { home: caller.home(), user: caller.tool.name.clone(), cwd: directory.path.clone() };
         policy::load(selector, &context, &|path| fs::read_to_string(path))
     })?;
     Ok(loaded?)

@@ -18,7 +18,7 @@ use super::engine::Engine;
 use super::link::Outgoing;
 use super::live::{Live, State};
 use super::pending::AnswerError;
-use super::policyfiles::{OwnFiles, Snapshot};
+use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::{Kept, Shelf, StateError};
 use super::users::{self, Known, UserError};
@@ -109,7 +109,7 @@ pub struct Opening {
     /// The caller's home as it is, with links followed; the supervisor checks it.
     pub home: Option<RawPath>,
     /// The caller's own profile files by name.
-    pub profiles: BTreeMap<String, Vec<u8>>,
+    pub profiles: BTreeMap<String, String>,
     /// Whom the tool runs as, for root.
     pub user: Option<String>,
 }
@@ -273,8 +273,7 @@ impl Core {
     async fn open(self: &Rc<Self>, caller: &Caller, opening: Opening, ends: Ends) -> Result<Rc<Live>, Refusal> {
         let known = self.user_of(caller, opening.user).await?;
         let policy = Rc::clone(&self.policy.borrow());
-        let groups: Vec<String> = known.groups.iter().cloned().collect();
-        if !policy.ceiling().may_run(known.identity.uid, &known.identity.name, &groups) {
+        if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
             return Err(Refusal::MayNotRun);
         }
         let own = self.sessions.borrow().values().filter(|live| live.owner() == known.identity.uid).count();
@@ -289,8 +288,7 @@ impl Core {
             true => ProfileSelector::File(PathBuf::from(name)),
             false => ProfileSelector::Name(name),
         };
-        let own = OwnFiles::new(opening.profiles)?;
-        let mut profile = policy.load(selector, &own, &context)?;
+        let mut profile = policy.load(selector, &opening.profiles, &context)?;
         for path in &self.setting.own {
             profile.protect(path.clone());
         }

@@ -117,13 +117,19 @@ impl Events {
 
     /// Hands a line to the writer; never waits.
     pub fn emit(&mut self, event: &Event) {
-        let stream = match self {
+        match self {
             Events::None => return,
             Events::Told(tell) => return tell(event),
-            Events::Stream(stream) => stream,
-        };
+            Events::Stream(_) => {}
+        }
         let Ok(mut line) = serde_json::to_vec(event) else { return };
         line.push(b'\n');
+        self.pass_on(line);
+    }
+
+    /// Hands on to a stream what is a line already, with its newline; never waits.
+    pub fn pass_on(&mut self, line: Vec<u8>) {
+        let Events::Stream(stream) = self else { return };
         match stream.lines.try_send(line) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {

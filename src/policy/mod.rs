@@ -26,6 +26,7 @@ pub mod plan;
 
 pub use ceiling::Ceiling;
 pub use decide::{Policy, Source, Verdict};
+pub use file::MAX_FILE;
 pub use grants::{Grant, Grants, TooBroad};
 pub use load::{Context, PolicyError, ProfileSelector, load};
 pub use model::Profile;

@@ -73,7 +73,7 @@ fn opening(options: &mut Options) -> Result<Opening, Error> {
         profile: options.take("profile")?,
         directory: options.path("directory")?.ok_or_else(|| Error::InvalidOption("directory".into()))?,
         home: options.path("home")?,
-        profiles: options.files("profiles")?,
+        profiles: options.texts("profiles")?,
         user: options.take("user")?,
     })
 }

@@ -34,9 +34,12 @@ impl Options {
         path(bytes).map(Some).ok_or_else(|| Error::InvalidOption(key.to_owned()))
     }
 
-    /// Files by name.
-    pub fn files(&mut self, key: &'static str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
-        Ok(self.take(key)?.unwrap_or_default())
+    /// Texts by name, sent as bytes because a file may hold anything.
+    pub fn texts(&mut self, key: &'static str) -> Result<BTreeMap<String, String>, Error> {
+        let files: BTreeMap<String, Vec<u8>> = self.take(key)?.unwrap_or_default();
+        let text = |(name, bytes)| Some((name, String::from_utf8(bytes).ok()?));
+        let texts: Option<BTreeMap<String, String>> = files.into_iter().map(text).collect();
+        texts.ok_or_else(|| Error::InvalidOption(key.to_owned()))
     }
 
     /// Nothing else may be there.
