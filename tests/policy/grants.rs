@@ -137,8 +137,9 @@ fn an_answer_settles_what_waits_for_the_same_people() {
     use gated::common::access::Level;
     use gated::common::request::Request;
     let asked = Request { group: Some("deployers".into()), ..request("/srv/a/f", false, Lifetime::Session) };
-    let grant =
-        |of: &Request| Grant::from_answer(of, Width::Tree, Lifetime::Session, "bus:1", &path("/home/user")).unwrap();
+    let grant = |of: &Request| {
+        Grant::from_answer(GrantId(1), of, Width::Tree, Lifetime::Session, "bus:1", &path("/home/user")).unwrap()
+    };
     let own = request("/srv/a/g", false, Lifetime::Session);
     assert!(grant(&asked).answers(&asked) && grant(&own).answers(&own));
     assert!(!grant(&own).answers(&asked) && !grant(&asked).answers(&own));
