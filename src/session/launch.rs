@@ -96,6 +96,8 @@ fn enter_own_session(broker: &BrokerLink) -> Result<(), LaunchError> {
     close_all_but(&[broker.as_fd()]).map_err(step("close what is not the session's"))?;
     become_silent().map_err(step("open /dev/null"))?;
     std::env::set_current_dir("/").map_err(step("go to /"))?;
+    // The session's directories are for its user, whatever umask the broker has.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     nix::unistd::setsid().map_err(|errno| step("make a session")(errno.into()))?;
     if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(LaunchError::NotRoot) }
 }
