@@ -10,6 +10,8 @@ pub mod bus;
 pub mod caller;
 pub mod denials;
 pub mod events;
+pub mod log;
+pub mod message;
 pub mod pending;
 pub mod policyfiles;
 pub mod record;
