@@ -3,8 +3,10 @@
 
 mod support;
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gated::common::bus::action;
@@ -12,7 +14,9 @@ use gated::daemon::authz::Polkit;
 use gated::daemon::caller::{Caller, Unidentified};
 use support::bus::{Bus, Peer};
 use support::user::{GID, NAME, UID};
+use tokio::sync::{Notify, mpsc};
 use zbus::Connection;
+use zbus_polkit::policykit1::{AuthorityProxy, Identity, Subject};
 
 const AS_USER: [&str; 4] = ["setpriv", "--reuid=60777", "--regid=60777", "--clear-groups"];
 
@@ -153,4 +157,88 @@ async fn polkit_says_who_else_is_authorized() {
     let connection = peer.speak(65534).await;
     let stranger = Caller::of(&daemon, connection.unique_name().unwrap()).await.unwrap();
     assert!(!polkit.authorized(&stranger, action::MANAGE_SESSIONS, false).await);
+}
+
+/// A polkit authentication agent that tells what it is asked, and ends each question when it is told to.
+struct PasswordDialog {
+    asked: mpsc::UnboundedSender<String>,
+    taken_back: mpsc::UnboundedSender<String>,
+    end: Arc<Notify>,
+}
+
+#[zbus::interface(name = "org.freedesktop.PolicyKit1.AuthenticationAgent")]
+impl PasswordDialog {
+    #[allow(clippy::too_many_arguments, reason = "polkit's interface")]
+    async fn begin_authentication(
+        &self,
+        _action: String,
+        _message: String,
+        _icon: String,
+        _details: HashMap<String, String>,
+        cookie: String,
+        _identities: Vec<(String, HashMap<String, zbus::OwnedVariant>)>,
+    ) {
+        self.asked.send(cookie).unwrap();
+        self.end.notified().await;
+    }
+
+    async fn cancel_authentication(&self, cookie: String) {
+        self.taken_back.send(cookie).unwrap();
+        self.end.notify_one();
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_waited_for_alone_and_given_up_with_the_question() {
+    let bus = Bus::start();
+    let rules = format!(
+        "polkit.addRule(function(action) {{ if (action.id == '{}') return polkit.Result.YES; }});",
+        action::MANAGE_SESSIONS
+    );
+    let described = [(action::MANAGE_SESSIONS, "no"), (action::GRANT_SENSITIVE, "auth_self")];
+    let _polkitd = bus.start_polkit(&described, &rules);
+    bus.wait_for("org.freedesktop.PolicyKit1").await;
+    let daemon = bus.connect().await;
+    let polkit = Polkit::new(daemon.clone());
+    let mut peer = bus.connect_as(&AS_USER, "").await;
+    let connection = peer.speak(UID).await;
+    let (asked, mut questions) = mpsc::unbounded_channel();
+    let (taken_back, mut given_up) = mpsc::unbounded_channel();
+    let end = Arc::new(Notify::new());
+    let dialog = PasswordDialog { asked, taken_back, end: Arc::clone(&end) };
+    connection.object_server().at("/dialog", dialog).await.unwrap();
+    let process = Subject::new_for_pid(peer.pid(), None, Some(UID)).unwrap();
+    let authority = AuthorityProxy::new(&connection).await.unwrap();
+    authority.register_authentication_agent(&process, "C", "/dialog").await.unwrap();
+    let user = Arc::new(Caller::of(&daemon, connection.unique_name().unwrap()).await.unwrap());
+    let ask = || {
+        let (polkit, user) = (polkit.clone(), Arc::clone(&user));
+        tokio::spawn(async move { polkit.authorized(&user, action::GRANT_SENSITIVE, true).await })
+    };
+
+    // Somebody types; others are answered meanwhile.
+    let answer = ask();
+    let cookie = questions.recv().await.unwrap();
+    assert!(polkit.authorized(&user, action::MANAGE_SESSIONS, true).await);
+    assert!(!answer.is_finished());
+    let details = HashMap::from([("uid", zbus::Variant::from(UID))]);
+    let identity = Identity { identity_kind: "unix-user", identity_details: &details };
+    // What polkit's helper says, as root, once the password was right.
+    let helper = AuthorityProxy::new(&daemon).await.unwrap();
+    helper.authentication_agent_response2(UID, &cookie, &identity).await.unwrap();
+    end.notify_one();
+    assert!(answer.await.unwrap());
+
+    // The dialog is closed without a password.
+    let answer = ask();
+    questions.recv().await.unwrap();
+    end.notify_one();
+    assert!(!answer.await.unwrap());
+
+    // Nobody waits for the answer any more: the dialog goes.
+    let answer = ask();
+    let cookie = questions.recv().await.unwrap();
+    answer.abort();
+    let gone = tokio::time::timeout(Duration::from_secs(20), given_up.recv()).await;
+    assert_eq!(gone.expect("the question is taken back"), Some(cookie));
 }
