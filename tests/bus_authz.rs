@@ -3,10 +3,11 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gated::common::bus::action;
@@ -16,6 +17,8 @@ use support::bus::{Bus, Peer};
 use support::user::{GID, NAME, UID};
 use tokio::sync::{Notify, mpsc};
 use zbus::Connection;
+use zbus::connection::Builder;
+use zbus::fdo::ConnectionCredentials;
 use zbus_polkit::policykit1::{AuthorityProxy, Identity, Subject};
 
 const AS_USER: [&str; 4] = ["setpriv", "--reuid=60777", "--regid=60777", "--clear-groups"];
@@ -241,4 +244,59 @@ async fn a_password_is_waited_for_alone_and_given_up_with_the_question() {
     answer.abort();
     let gone = tokio::time::timeout(Duration::from_secs(20), given_up.recv()).await;
     assert_eq!(gone.expect("the question is taken back"), Some(cookie));
+}
+
+/// A bus daemon that says of everybody what it is told to, once each; for what the installed one does not say.
+struct Told(Mutex<VecDeque<ConnectionCredentials>>);
+
+#[zbus::interface(name = "org.freedesktop.DBus")]
+impl Told {
+    async fn get_connection_credentials(&self, _name: String) -> zbus::fdo::Result<ConnectionCredentials> {
+        let next = self.0.lock().unwrap().pop_front();
+        next.ok_or_else(|| zbus::fdo::Error::NameHasNoOwner("gone".into()))
+    }
+}
+
+async fn told(answers: Vec<ConnectionCredentials>) -> Result<Caller, Unidentified> {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let bus = Builder::unix_stream(theirs).server(zbus::Guid::generate()).p2p();
+    let bus = bus.serve_at("/org/freedesktop/DBus", Told(Mutex::new(answers.into()))).build();
+    let (_bus, daemon) = tokio::try_join!(bus, Builder::unix_stream(ours).p2p().build()).unwrap();
+    Caller::of(&daemon, &zbus::names::UniqueName::from_static_str(":1.7").unwrap()).await
+}
+
+fn credentials(uid: u32, pid: u32) -> ConnectionCredentials {
+    ConnectionCredentials::default().set_unix_user_id(uid).set_process_id(pid)
+}
+
+fn with_pidfd(pid: u32, of: u32) -> ConnectionCredentials {
+    let of = rustix::process::Pid::from_raw(i32::try_from(of).unwrap()).unwrap();
+    let process = rustix::process::pidfd_open(of, rustix::process::PidfdFlags::empty()).unwrap();
+    credentials(0, pid).set_process_fd(zbus::OwnedFd::from(process))
+}
+
+#[tokio::test]
+async fn a_bus_that_hands_out_the_process_is_asked_once() {
+    let own = std::process::id();
+    let caller = told(vec![with_pidfd(own, own)]).await.unwrap();
+    assert_eq!((caller.uid, caller.pid, caller.inside), (0, own, false));
+    assert!(matches!(told(vec![with_pidfd(own, 1)]).await, Err(Unidentified::Another(_))));
+}
+
+#[tokio::test]
+async fn a_caller_that_is_not_the_same_twice_is_refused() {
+    let own = std::process::id();
+    assert!(told(vec![credentials(0, own), credentials(0, own)]).await.is_ok());
+    for second in [credentials(0, 1), credentials(1, own)] {
+        assert!(matches!(told(vec![credentials(0, own), second]).await, Err(Unidentified::Another(_))));
+    }
+    // It has left the bus in between, and its number may be somebody else's.
+    assert!(matches!(told(vec![credentials(0, own)]).await, Err(Unidentified::Bus(..))));
+    for nothing in
+        [ConnectionCredentials::default().set_process_id(own), ConnectionCredentials::default().set_unix_user_id(0)]
+    {
+        assert!(matches!(told(vec![nothing]).await, Err(Unidentified::Missing(..))));
+    }
+    // What a bus says of a process in a pid namespace that it does not see.
+    assert!(matches!(told(vec![credentials(0, 0)]).await, Err(Unidentified::Gone(0))));
 }
