@@ -65,7 +65,7 @@ fn attend(call: &CallLink, caller: &CallerLink) -> End {
                 Ok(Some(FromCall::NotExecuted(errno))) => return End::Of(Ended::NotExecuted(errno)),
                 Ok(Some(FromCall::Failed(text))) => return End::Failed(text),
                 Ok(Some(FromCall::Trapped)) => return End::Failed("the call sent a second listener".into()),
-                Ok(None) => return End::Failed("the session was ended".into()),
+                Ok(None) => return End::Failed("the call's leader was ended".into()),
                 Err(error) => return End::Failed(format!("the call's leader: {error}")),
             }
         } else if from_caller {
