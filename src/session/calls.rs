@@ -10,6 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::kin::{Identity, Kin};
 use crate::common::id::CallId;
 use crate::tool::procstat::stat;
 
@@ -20,14 +21,12 @@ const ANCESTORS_AT_MOST: usize = 256;
 /// descriptors of the supervisor.
 pub const CALLS_AT_MOST: usize = 256;
 
-/// A process for as long as its id is not reused: id and start time in clock ticks, proc_pid_stat(5).
-type Identity = (i32, u64);
-
 /// Numbers for the calls of one session.
 #[derive(Debug, Default)]
 pub struct Calls {
     given: AtomicU32,
     alive: AtomicUsize,
+    kin: Kin,
 }
 
 /// A number that was given, and one of the [`CALLS_AT_MOST`] places.
@@ -46,6 +45,10 @@ impl Calls {
         (before < CALLS_AT_MOST).then_some(place)
     }
 
+    pub fn kin(&self) -> &Kin {
+        &self.kin
+    }
+
     fn number(&self) -> CallId {
         CallId(self.given.fetch_add(1, Ordering::Relaxed).saturating_add(1))
     }
@@ -53,6 +56,7 @@ impl Calls {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.calls.kin.leave(self.id);
         self.calls.alive.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -63,7 +67,7 @@ pub struct Call {
     place: Place,
     /// The process that was started, and its parent, the leader, in the supervisor's pid namespace.
     main: i32,
-    leader: i32,
+    leader: Identity,
     by_child: bool,
     /// The process trees below [`Call::main`] that have a number.
     known: Mutex<HashMap<Identity, CallId>>,
@@ -73,6 +77,7 @@ impl Call {
     /// `main` is the process that was started and has not run yet; `by_child` makes each tree that it starts a call of its own.
     pub fn new(place: Place, procfs: BorrowedFd<'_>, main: i32, by_child: bool) -> Call {
         let leader = stat(procfs, main).map_or(main, |found| found.parent);
+        let leader = (leader, stat(procfs, leader).map_or(0, |found| found.started));
         Call { place, main, leader, by_child, known: Mutex::default() }
     }
 
@@ -80,8 +85,8 @@ impl Call {
         self.place.id
     }
 
-    pub fn main(&self) -> i32 {
-        self.main
+    pub fn leader(&self) -> Identity {
+        self.leader
     }
 
     /// The call's own number and those of the trees below it.
@@ -100,7 +105,7 @@ impl Call {
         for _ in 0..ANCESTORS_AT_MOST {
             let Some(found) = stat(procfs, at) else { break };
             top = Some((at, found.started));
-            if found.parent == self.main || found.parent == self.leader {
+            if found.parent == self.main || found.parent == self.leader.0 {
                 break;
             }
             // Orphans end at the leader, or at init when that is gone; init's own parent is the supervisor.
