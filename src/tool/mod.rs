@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod descriptors;
+pub mod ending;
 pub mod filter;
 pub mod floor;
 pub mod init;
@@ -12,5 +13,9 @@ pub mod messages;
 pub mod mounts;
 pub mod namespaces;
 pub mod privileges;
+<<<<<<< HEAD
 pub mod probe;
+=======
+pub mod procstat;
+>>>>>>> h-super
 pub mod syscalls;

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::bus::Process;
+use super::system_bus::Process;
 use super::user::{Mount, enter};
 use super::wait::until;
 
