@@ -13,9 +13,6 @@ pub mod messages;
 pub mod mounts;
 pub mod namespaces;
 pub mod privileges;
-<<<<<<< HEAD
 pub mod probe;
-=======
 pub mod procstat;
->>>>>>> h-super
 pub mod syscalls;
