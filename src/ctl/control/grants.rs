@@ -6,7 +6,7 @@ use super::daemon::{Daemon, Grant};
 use super::failure::Failure;
 use super::ids::{Kind, Prefix, short, shown_digits};
 use super::output::{Output, moment, user_name};
-use super::table::{Cell, Fit, Table};
+use super::table::{Cell, Column, Table};
 use crate::common::text;
 use crate::ctl::proxies::Options;
 
@@ -72,17 +72,20 @@ pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Fai
         return output.json(&grants.iter().map(Grant::shown).collect::<Vec<_>>());
     }
     let digits = shown_digits(grants.iter().map(|grant| grant.id.as_str()));
-    let mut table = Table::new(&[
-        ("GRANT", Fit::Whole),
-        ("SESSION", Fit::Whole),
-        ("USER", Fit::Whole),
-        ("HOLDS FOR", Fit::Whole),
-        ("GIVEN", Fit::Whole),
-        ("BY", Fit::Cut),
-        ("ACCESS", Fit::Whole),
-        ("SCOPE", Fit::Whole),
-        ("OBJECT", Fit::Cut),
-    ]);
+    let mut table = Table::new(
+        output.width,
+        &[
+            Column::whole("GRANT"),
+            Column::whole("SESSION"),
+            Column::whole("USER").if_wide(),
+            Column::whole("HOLDS FOR"),
+            Column::whole("GIVEN").if_wide(),
+            Column::cut("BY").if_wide(),
+            Column::whole("ACCESS"),
+            Column::whole("SCOPE"),
+            Column::cut("OBJECT"),
+        ],
+    );
     for grant in &grants {
         table.push(vec![
             Cell::own(short(&grant.id, digits)),
@@ -90,7 +93,7 @@ pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Fai
             Cell::Own(user_name(grant.user)),
             Cell::Own(grant.holds()),
             Cell::Own(output.local(moment(grant.given))),
-            Cell::own(&*grant.by),
+            Cell::Tool(grant.by.clone().into_bytes()),
             Cell::own(&*grant.access),
             Cell::own(&*grant.scope),
             Cell::Tool(grant.object.clone()),
