@@ -32,6 +32,11 @@ attr:getfattr
 strace:strace
 sudo:sudo
 expect:expect
+dbus-daemon:dbus-daemon
+man-db:man
+bash:bash
+zsh:zsh
+fish:fish
 "
 
 case "${1-}" in

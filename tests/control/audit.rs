@@ -193,7 +193,7 @@ fn a_log_that_is_not_there_or_not_for_everybody() {
     assert!(missing.err.contains("there is no audit log"), "{missing:?}");
 
     let path = log(place.path());
-    fs::set_permissions(&path, PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).unwrap();
     // As somebody who is not root, with a program that they can reach.
     let program = place.path().join("gatedctl");

@@ -372,7 +372,7 @@ pub fn grant(id: &'static str) -> HashMap<&'static str, Variant<'static>> {
         ("session", "e52266a8".into()),
         ("user", NOBODY.into()),
         ("access", "write".into()),
-        ("scope", "directory".into()),
+        ("scope", "/home/me/.config/*".into()),
         ("object", b"/home/me/.config/x".to_vec().into()),
         ("lifetime", "session".into()),
         ("by", "tty:me".into()),
@@ -390,6 +390,7 @@ pub fn world() -> World {
     hostile_session.calls = vec![(1, 5000, hostile().argv)];
     let mut of_call = grant("0123456789abcdef");
     of_call.extend([("lifetime", "call".into()), ("call", 2_u32.into()), ("object", b"/srv/\x1b[2J".to_vec().into())]);
+    of_call.insert("scope", "/srv/\u{1b}[2J".into());
     World {
         version: env!("CARGO_PKG_VERSION").into(),
         features: ["landlock-7", "units", "audit"].map(Into::into).to_vec(),

@@ -1,5 +1,7 @@
 //! What people and programs are shown: golden tables, hostile words in terminals of every width, JSON field by field.
 
+use std::collections::BTreeSet;
+
 use gated::common::text;
 use serde_json::{Value, json};
 
@@ -108,7 +110,7 @@ fn programs_get_stable_fields() {
     assert!(simulated.world().heard.contains(&"ListGrants session=e52266a8".to_owned()));
     let expected = json!({
         "id": "0123456789abcdef", "session": "e52266a8", "user": NOBODY, "user_name": NOBODY.to_string(),
-        "access": "write", "scope": "directory", "object": "/srv/\\x1b[2J", "lifetime": "call", "call": 2,
+        "access": "write", "scope": "/srv/\\x1b[2J", "object": "/srv/\\x1b[2J", "lifetime": "call", "call": 2,
         "by": "tty:me", "authenticated": false, "given": "2026-11-21T22:27:40.000000Z",
     });
     assert_eq!(grants[0], expected);
@@ -125,4 +127,32 @@ fn what_is_not_understood_is_told_and_hides_nothing() {
     assert_eq!(ran.status, 0);
     assert!(ran.out.contains("a1b2c3d4") && ran.out.lines().count() == 2, "{ran:?}");
     assert!(ran.err.contains("level") && ran.err.contains("wrong Id") && ran.err.lines().count() == 2, "{ran:?}");
+}
+
+/// The page that programs are written by says all that they get, and nothing else.
+#[test]
+fn the_page_names_every_field() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/gatedctl.md")).unwrap();
+    let fields_of = |heading: &str| -> BTreeSet<String> {
+        let table = page.split(&format!("\n{heading}:\n\n")).nth(1).expect("the heading");
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let names = rows.filter_map(|row| row.split('|').nth(1));
+        names.flat_map(|names| names.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+    };
+    let simulated = Simulated::start(world());
+    for (heading, verb) in [("A session", "sessions"), ("A request", "pending"), ("A grant", "grants")] {
+        let list = parsed(&simulated, &[verb, "--json"]);
+        let items = list.as_array().expect("a list").iter().map(|item| item.as_object().expect("an object"));
+        let written: BTreeSet<String> = items.flat_map(|item| item.keys().cloned()).collect();
+        assert_eq!(written, fields_of(heading), "{heading}");
+    }
+    let statuses: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && line[2..].starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
+    assert_eq!(statuses.len(), 7);
+    let help = simulated.run(&["--help"]).out;
+    for status in 0..7 {
+        assert!(help.contains(&format!("\n  {status}  ")) && statuses[status].starts_with(&format!("| {status} |")));
+    }
 }

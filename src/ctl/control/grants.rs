@@ -18,7 +18,7 @@ pub struct ShownGrant<'a> {
     user: u32,
     user_name: String,
     access: &'a str,
-    scope: &'a str,
+    scope: String,
     object: String,
     lifetime: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ impl Grant {
             user: self.user,
             user_name: user_name(self.user),
             access: &self.access,
-            scope: &self.scope,
+            scope: text::escaped(self.scope.as_bytes()),
             object: text::escaped(&self.object),
             lifetime: &self.lifetime,
             call: self.call,
@@ -56,8 +56,8 @@ impl Grant {
 
     /// In one line.
     pub fn in_words(&self) -> Cell {
-        let object = text::escaped(&self.object);
-        Cell::Own(format!("{} {} {object} ({}, by {}, {})", self.access, self.scope, self.holds(), self.by, self.id))
+        let scope = text::escaped(self.scope.as_bytes());
+        Cell::Own(format!("{} {scope} ({}, by {}, {})", self.access, self.holds(), self.by, self.id))
     }
 }
 
@@ -95,7 +95,8 @@ pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Fai
             Cell::Own(output.local(moment(grant.given))),
             Cell::Tool(grant.by.clone().into_bytes()),
             Cell::own(&*grant.access),
-            Cell::own(&*grant.scope),
+            // A pattern, in a notation of its own, of a path that a tool chose.
+            Cell::Tool(grant.scope.clone().into_bytes()),
             Cell::Tool(grant.object.clone()),
         ]);
     }

@@ -39,7 +39,12 @@ impl Output {
     /// A table, or what to say if it is empty.
     pub fn table(&self, table: &Table, empty: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        Ok(if table.is_empty() { writeln!(stdout, "{empty}")? } else { table.write(&mut stdout)? })
+        if table.is_empty() {
+            writeln!(stdout, "{empty}")?;
+        } else {
+            table.write(&mut stdout)?;
+        }
+        Ok(())
     }
 
     pub fn fields(&self, fields: &[(&str, Cell)]) -> Result<(), Failure> {
