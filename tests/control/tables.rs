@@ -152,7 +152,7 @@ fn the_page_names_every_field() {
         .collect();
     assert_eq!(statuses.len(), 7);
     let help = simulated.run(&["--help"]).out;
-    for status in 0..7 {
-        assert!(help.contains(&format!("\n  {status}  ")) && statuses[status].starts_with(&format!("| {status} |")));
+    for (status, line) in statuses.into_iter().enumerate() {
+        assert!(help.contains(&format!("\n  {status}  ")) && line.starts_with(&format!("| {status} |")));
     }
 }

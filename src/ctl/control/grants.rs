@@ -82,8 +82,8 @@ pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Fai
             Column::whole("GIVEN").if_wide(),
             Column::cut("BY").if_wide(),
             Column::whole("ACCESS"),
-            Column::whole("SCOPE"),
-            Column::cut("OBJECT"),
+            Column::cut("COVERS"),
+            Column::cut("ASKED FOR").if_wide(),
         ],
     );
     for grant in &grants {
