@@ -37,6 +37,7 @@ man-db:man
 bash:bash
 zsh:zsh
 fish:fish
+polkitd:/usr/lib/polkit-1/polkitd
 "
 
 case "${1-}" in
@@ -61,7 +62,7 @@ missing() {
 }
 
 if ! command -v cargo >/dev/null 2>&1; then
-    echo "$0: no Rust toolchain: install Rust 1.89 or newer (https://rustup.rs), then run this again" >&2
+    echo "$0: no Rust toolchain: install Rust 1.91 or newer (https://rustup.rs), then run this again" >&2
     exit 1
 fi
 

@@ -224,7 +224,16 @@ struct Decided<'a> {
 
 async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
-    let pending = daemon.pending(prefix).await?;
+    let (decision, scope) = answer_to_bus(answer);
+    let pending = match (daemon.pending(prefix).await, prefix.whole_request()) {
+        (Ok(pending), _) => pending,
+        // The daemon knows what became of it: it was answered, it is over, or it is not for this user.
+        (Err(Failure::NotFound { .. }), Some(id)) => {
+            daemon.manager.decide(id, decision, scope).await?;
+            return output.line(&format!("The answer to {id} was taken."));
+        }
+        (Err(failure), _) => return Err(failure),
+    };
     let prompt = &pending.prompt;
     let width = match answer {
         Answer::Deny => None,
@@ -238,7 +247,6 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
     if matches!(answer, Answer::Session(_)) && prompt.longest < Lifetime::Session {
         return Err(Failure::Refused("the rule lets no answer to this request hold for the session".into()));
     }
-    let (decision, scope) = answer_to_bus(answer);
     let _agent = super::polkit::TextAgent::start_if(prompt.request.level == Level::Authenticate || is_others(&pending));
     daemon.manager.decide(&pending.id, decision, scope).await?;
     if output.json {
