@@ -34,6 +34,10 @@ sudo:sudo
 expect:expect
 systemd:/lib/systemd/systemd-journald
 dbus-daemon:dbus-daemon
+man-db:man
+bash:bash
+zsh:zsh
+fish:fish
 polkitd:/usr/lib/polkit-1/polkitd
 "
 
