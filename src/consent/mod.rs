@@ -5,6 +5,7 @@
 //! The trait is [`crate::common::consent::ConsentAgent`], so that the broker need not know who is here.
 
 pub mod none;
+pub mod notify;
 pub mod script;
 pub mod terminal;
 pub mod words;

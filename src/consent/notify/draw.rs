@@ -54,10 +54,10 @@ const NAME: usize = 24;
 /// Columns of a line of the body.
 const LINE: usize = 200;
 
-/// Draws a request. `user` is the session's, `others` the number of requests that wait unseen.
+/// Draws a request. `of` is the session's user, if that is another; `others` the number of requests that wait unseen.
 pub fn request(
     prompt: &Prompt,
-    user: u32,
+    of: Option<&str>,
     person: &Person,
     server: Capabilities,
     why: Why,
@@ -66,7 +66,7 @@ pub fn request(
     let request = &prompt.request;
     let who = &request.who;
     let approve = format!("gatedctl approve {}", short(request.id));
-    let mut summary = summary(prompt, user, person);
+    let mut summary = summary(prompt, of, person);
     if !server.body {
         summary = format!("{summary} ({approve})");
     }
@@ -118,10 +118,10 @@ pub fn missed(requests: usize, server: Capabilities) -> Drawing {
 }
 
 /// `npm wants to write ~/.npmrc`.
-fn summary(prompt: &Prompt, user: u32, person: &Person) -> String {
+fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
     let request = &prompt.request;
     let name = text::quoted_argv_within([request.who.program.file_name()], NAME);
-    let of = if user == person.uid { String::new() } else { format!(" of user {user}") };
+    let of = of.map(|user| format!(" of user {}", text::escaped_within(user.as_bytes(), NAME))).unwrap_or_default();
     let (verb, object) = (words::verb(request), place(&request.object, person, OBJECT));
     let mut summary = format!("{name}{of} wants to {verb} {object}");
     if let Some(other) = &request.other {
