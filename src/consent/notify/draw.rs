@@ -88,12 +88,11 @@ pub fn request(
         Some(reason) => line("reason", text::escaped_within(reason.as_bytes(), LINE)),
         None => line("rule", text::escaped_within(rule.as_bytes(), LINE)),
     }
-    let yes = match (prompt.longest, request.level) {
-        (Lifetime::Attempt, _) => ", this attempt only",
-        (_, Level::Authenticate) => ", and you prove who you are",
-        _ => "",
-    };
-    line("a yes covers", format!("{}{yes}", words::reach(request, Width::Exact)));
+    let brief = if prompt.longest == Lifetime::Attempt { ", this attempt only" } else { "" };
+    line("a yes covers", format!("{}{brief}", words::reach(request, Width::Exact)));
+    if request.level == Level::Authenticate {
+        line("a yes needs", "proof that it is you".to_owned());
+    }
     match prompt.attempts {
         0 | 1 => {}
         attempts => line("equal attempts", attempts.to_string()),
@@ -104,7 +103,7 @@ pub fn request(
     }
     lines.push(if server.actions { approve } else { format!("To answer: {approve}, or gatedctl deny") });
 
-    Drawing { summary: plain(&summary), body: body(&lines, server), buttons: buttons(prompt, server) }
+    Drawing { summary, body: body(&lines, server), buttons: buttons(prompt, server) }
 }
 
 /// Draws what happened while nobody looked.
@@ -120,26 +119,38 @@ pub fn missed(requests: usize, server: Capabilities) -> Drawing {
 /// `npm wants to write ~/.npmrc`.
 fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
     let request = &prompt.request;
-    let name = text::quoted_argv_within([request.who.program.file_name()], NAME);
+    let name = fitted(NAME, |columns| text::quoted_argv_within([request.who.program.file_name()], columns));
     let of = of.map(|user| format!(" of user {}", text::escaped_within(user.as_bytes(), NAME))).unwrap_or_default();
-    let (verb, object) = (words::verb(request), place(&request.object, person, OBJECT));
+    let (verb, object) = (words::verb(request), place(&request.object, person));
     let mut summary = format!("{name}{of} wants to {verb} {object}");
     if let Some(other) = &request.other {
-        summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person, OBJECT)));
+        summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person)));
     }
     summary
 }
 
 /// A path, from `~` on if it lies in the person's home.
-fn place(path: &RawPath, person: &Person, columns: usize) -> String {
+fn place(path: &RawPath, person: &Person) -> String {
     let home = person.home.as_ref().filter(|home| home.components().next().is_some() && path.is_within(home));
-    let Some(home) = home else { return text::escaped_within(path.as_bytes(), columns) };
+    let Some(home) = home else { return fitted(OBJECT, |columns| text::escaped_within(path.as_bytes(), columns)) };
     let below: Vec<&[u8]> = path.components().skip(home.components().count()).collect();
     if below.is_empty() {
         return "~".to_owned();
     }
     let below = below.join(&b'/');
-    format!("~/{}", text::escaped_within(&below, columns.saturating_sub(2)))
+    format!("~/{}", fitted(OBJECT.saturating_sub(2), |columns| text::escaped_within(&below, columns)))
+}
+
+/// [`plain`] text of a tool's that takes no more columns than these, whatever its characters turn into.
+fn fitted(columns: usize, draw: impl Fn(usize) -> String) -> String {
+    let mut limit = columns;
+    loop {
+        let text = plain(&draw(limit));
+        match text::columns(&text).saturating_sub(columns) {
+            0 => return text,
+            over => limit = limit.saturating_sub(over),
+        }
+    }
 }
 
 /// What `gatedctl` takes for a request's id.

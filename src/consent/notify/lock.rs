@@ -72,7 +72,8 @@ async fn says_locked(connection: &Connection) -> Option<bool> {
     if !is_there(connection, LOGIND).await {
         return None;
     }
-    let display = get(connection, "/org/freedesktop/login1/user/self", "org.freedesktop.login1.User", "Display").await?;
+    let display =
+        get(connection, "/org/freedesktop/login1/user/self", "org.freedesktop.login1.User", "Display").await?;
     let (_, session): (String, OwnedObjectPath) = display.try_into().ok()?;
     let hint = get(connection, session.as_str(), "org.freedesktop.login1.Session", "LockedHint").await?;
     match &*hint {

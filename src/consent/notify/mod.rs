@@ -46,6 +46,16 @@ pub struct Button {
     pub label: &'static str,
 }
 
+/// How long a notification stays, unless it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// Also at the top of what a desktop shows, and through its "do not disturb".
+    UntilClosed,
+    /// For what has no buttons: some servers turn a notification without an end into a dialogue with buttons of their own.
+    For(Duration),
+    AsUsual,
+}
+
 /// Who took a notification away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
@@ -76,12 +86,12 @@ pub enum ServerError {
 pub trait Server {
     fn capabilities(&self) -> Option<Capabilities>;
 
-    /// Shows a notification; an `urgent` one does not expire.
+    /// Shows a notification.
     fn show(
         &mut self,
         drawing: &Drawing,
         buttons: &[Button],
-        urgent: bool,
+        stay: Stay,
     ) -> impl Future<Output = Result<Mark, ServerError>>;
 
     fn close(&mut self, mark: &Mark) -> impl Future<Output = ()>;
@@ -258,7 +268,7 @@ impl<S: Server> Notifier<S> {
                 }
                 Effect::TellMissed(requests) => {
                     let drawing = draw::missed(requests, self.server.capabilities().unwrap_or_default());
-                    if let Err(error) = self.server.show(&drawing, &[], false).await {
+                    if let Err(error) = self.server.show(&drawing, &[], Stay::AsUsual).await {
                         warn!(%error, requests, "not told what was missed while the screen was locked");
                     }
                     None
@@ -289,7 +299,11 @@ impl<S: Server> Notifier<S> {
             .zip(&named)
             .map(|((_, label), (key, _))| Button { key: key.clone(), label })
             .collect();
-        match self.server.show(&drawing, &buttons, true).await {
+        let stay = match buttons.is_empty() {
+            true => Stay::For(waiting.prompt.deadline.saturating_duration_since(Instant::now())),
+            false => Stay::UntilClosed,
+        };
+        match self.server.show(&drawing, &buttons, stay).await {
             Ok(mark) => {
                 info!(%request, id = mark.id, ?why, "shown");
                 waiting.shown = Some((mark, named));

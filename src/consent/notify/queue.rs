@@ -46,7 +46,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    Asked { key: Key, session: SessionId, may_session: bool },
+    Asked {
+        key: Key,
+        session: SessionId,
+        may_session: bool,
+    },
     /// It is over: decided elsewhere, timed out, or the process turned away.
     Withdrawn(Key),
     /// The server has taken the notification.
@@ -57,7 +61,9 @@ pub enum Event {
     /// The server took it away, or did not take it.
     Lost(Key),
     /// A server is there, with or without buttons; another one than before, if there was one.
-    Server { buttons: bool },
+    Server {
+        buttons: bool,
+    },
     NoServer,
     Locked,
     Unlocked,

@@ -21,13 +21,17 @@ use zbus::{Connection, MatchRule, Message, MessageStream, Variant, connection};
 use super::draw::{Capabilities, Drawing};
 use super::lock::Lock;
 use super::queue::Choice;
-use super::{Button, Closing, Mark, News, Server, ServerError};
+use super::{Button, Closing, Mark, News, Server, ServerError, Stay};
 
 const NAME: &str = "org.freedesktop.Notifications";
 const PATH: &str = "/org/freedesktop/Notifications";
 /// What the notifier that serves this bus owns; a second one waits until the first is gone.
 const OWN_NAME: &str = "org.gated.Gated1.Notify";
 const BUS: &str = "org.freedesktop.DBus";
+
+/// Values of the hint `urgency`.
+const NORMAL: u8 = 1;
+const CRITICAL: u8 = 2;
 
 /// The longest that a call of the server, or of the bus, may take. One that takes longer is of no use to ask by.
 const CALL: Duration = Duration::from_secs(5);
@@ -95,16 +99,23 @@ impl Server for Desktop {
         self.server.as_ref().map(|server| server.capabilities)
     }
 
-    async fn show(&mut self, drawing: &Drawing, buttons: &[Button], urgent: bool) -> Result<Mark, ServerError> {
+    async fn show(&mut self, drawing: &Drawing, buttons: &[Button], stay: Stay) -> Result<Mark, ServerError> {
         let Some(server) = self.server.clone() else { return Err(ServerError::None) };
+        // Of times, 0 is never, and -1 as the server thinks best.
+        let (urgency, expires) = match stay {
+            Stay::UntilClosed => (CRITICAL, 0),
+            Stay::For(time) => (CRITICAL, i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1)),
+            Stay::AsUsual => (NORMAL, -1),
+        };
         let actions: Vec<&str> = buttons.iter().flat_map(|button| [button.key.as_str(), button.label]).collect();
-        let hints: HashMap<&str, Variant<'_>> = HashMap::from([("urgency", Variant::U8(if urgent { 2 } else { 1 }))]);
-        // 0 is never, -1 is as the server thinks best.
-        let expires: i32 = if urgent { 0 } else { -1 };
+        let hints: HashMap<&str, Variant<'_>> = HashMap::from([("urgency", Variant::U8(urgency))]);
         let icon = "dialog-password";
         let body = ("gated", 0u32, icon, drawing.summary.as_str(), drawing.body.as_str(), actions, hints, expires);
-        let called = server.connection.call_method(Some(server.owner.as_str()), PATH, Some(NAME), "Notify", &body).await;
+        let called =
+            server.connection.call_method(Some(server.owner.as_str()), PATH, Some(NAME), "Notify", &body).await;
         match called.and_then(|reply| reply.body().deserialize::<u32>()) {
+            // No id that the specification has: it cannot be closed, and its buttons name nothing.
+            Ok(0) => Err(ServerError::Refused("it gives no id".to_owned())),
             Ok(id) => Ok(Mark { owner: server.owner.as_str().to_owned(), id }),
             Err(zbus::Error::MethodError(name, text, _)) => {
                 Err(ServerError::Refused(format!("{name}: {}", text.unwrap_or_default())))
@@ -145,10 +156,9 @@ impl Server for Desktop {
                     News::NoServer
                 }
                 Report::Invoked(mark, key) => News::Invoked(mark, key),
-                Report::Closed(mark, reason) => News::Closed(
-                    mark,
-                    if reason == 2 { Closing::ByPerson } else { Closing::ByServer },
-                ),
+                Report::Closed(mark, reason) => {
+                    News::Closed(mark, if reason == 2 { Closing::ByPerson } else { Closing::ByServer })
+                }
                 Report::Screen => News::Screen,
             };
             return (time, news);
