@@ -5,7 +5,7 @@ use gated::common::decision::{Lifetime, Width};
 use gated::common::request::Request;
 use nix::sys::signal::Signal;
 
-use crate::desk::{Desk, XFCE, READING, answer, run};
+use crate::desk::{Desk, READING, XFCE, answer, run};
 use crate::prompts::{npmrc, prompt, request};
 
 const XFCE_CLASS: &str = "Xfce4-notifyd";
