@@ -62,7 +62,7 @@ pub struct Daemon {
 
 impl Daemon {
     pub async fn start(system: &PrivateBus) -> Daemon {
-        let connection = system.connect().await;
+        let connection = connect(system).await;
         let (sender, registered) = mpsc::unbounded_channel();
         connection.object_server().at(MANAGER_PATH, Manager { registered: sender }).await.unwrap();
         connection.request_name(BUS_NAME).await.unwrap();
@@ -156,6 +156,20 @@ impl Drop for Program {
     }
 }
 
+pub enum Bus {
+    Session,
+    System,
+}
+
+/// Without the identity that `address()` has: it ends with the process.
+fn address(bus: &PrivateBus) -> String {
+    format!("unix:path={}", bus.socket().display())
+}
+
+pub async fn connect(bus: &PrivateBus) -> Connection {
+    zbus::connection::Builder::address(address(bus).as_str()).build().await.expect("a connection to the private bus")
+}
+
 pub struct Desk {
     // In this order they end.
     pub notifier: Option<Program>,
@@ -165,6 +179,8 @@ pub struct Desk {
     screen: Option<Program>,
     pub display: Option<String>,
     pub daemon: Daemon,
+    /// Those that were started anew.
+    buses: Vec<Program>,
     pub session: PrivateBus,
     pub system: PrivateBus,
     directory: tempfile::TempDir,
@@ -191,6 +207,7 @@ impl Desk {
             screen: None,
             display: None,
             daemon,
+            buses: Vec::new(),
             session,
             system,
             directory,
@@ -217,8 +234,8 @@ impl Desk {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LANG", "C.UTF-8").env("NO_AT_BRIDGE", "1");
         command.env("HOME", self.home()).env("XDG_RUNTIME_DIR", self.directory.path().join("run"));
-        command.env("DBUS_SESSION_BUS_ADDRESS", self.session.address());
-        command.env("DBUS_SYSTEM_BUS_ADDRESS", self.system.address());
+        command.env("DBUS_SESSION_BUS_ADDRESS", address(&self.session));
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", address(&self.system));
         if let Some(display) = &self.display {
             command.env("DISPLAY", display);
         }
@@ -258,9 +275,26 @@ impl Desk {
         self.owned("org.freedesktop.Notifications").await;
     }
 
+    /// Kills a bus and starts it anew, at the same address.
+    pub async fn restart(&mut self, which: Bus) {
+        let bus = match which {
+            Bus::Session => &mut self.session,
+            Bus::System => &mut self.system,
+        };
+        bus.kill();
+        fs::remove_file(bus.socket()).expect("the socket of the bus that was killed");
+        let mut command = Command::new("dbus-daemon");
+        command.args(["--nofork", "--nopidfile", "--nosyslog"]);
+        command.arg(format!("--config-file={}", bus.directory().join("bus.conf").display()));
+        let socket = bus.socket();
+        let program = self.start(command);
+        self.buses.push(program);
+        until("the new bus", || std::os::unix::net::UnixStream::connect(&socket).ok()).await;
+    }
+
     /// Waits until a name of the session bus has an owner.
     pub async fn owned(&self, name: &str) {
-        let watcher = self.session.connect().await;
+        let watcher = connect(&self.session).await;
         let bus = zbus::fdo::DBusProxy::new(&watcher).await.unwrap();
         let end = tokio::time::Instant::now() + LIMIT;
         while !bus.name_has_owner(name.try_into().unwrap()).await.unwrap() {
@@ -273,7 +307,9 @@ impl Desk {
     pub fn notifier_program(&self) -> PathBuf {
         let copy = self.directory.path().join("gated-notify");
         if !copy.exists() {
-            fs::copy(env!("CARGO_BIN_EXE_gated-notify"), &copy).expect("a copy of gated-notify");
+            // By another process: a test that forks meanwhile would hold our file open, and nobody could execute it.
+            let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_gated-notify")).arg(&copy).status();
+            assert!(copied.is_ok_and(|status| status.success()), "no copy of gated-notify");
         }
         copy
     }

@@ -7,7 +7,7 @@ use zbus::message::Header;
 use zbus::{Connection, OwnedVariant, Variant, interface};
 
 use crate::bus::PrivateBus;
-use crate::desk::within;
+use crate::desk::{connect, within};
 
 const NAME: &str = "org.freedesktop.Notifications";
 const PATH: &str = "/org/freedesktop/Notifications";
@@ -95,7 +95,7 @@ pub struct Fake {
 impl Fake {
     /// Owns the name from now on.
     pub async fn start(session: &PrivateBus, capabilities: &[&str]) -> Fake {
-        let connection = session.connect().await;
+        let connection = connect(session).await;
         let (sender, calls) = mpsc::unbounded_channel();
         let capabilities = capabilities.iter().map(|word| (*word).to_owned()).collect();
         let server = Notifications { calls: sender, capabilities, last: 0 };

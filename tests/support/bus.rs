@@ -39,7 +39,21 @@ impl PrivateBus {
             directory.path().join("socket").display()
         );
         std::fs::write(&configuration, text).expect("write the configuration");
-        let (daemon, address) = spawn(directory.path());
+        let complaints = directory.path().join("stderr");
+        let mut daemon = Command::new("dbus-daemon")
+            .args(["--nofork", "--nopidfile", "--nosyslog", "--print-address=1"])
+            .arg(format!("--config-file={}", configuration.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&complaints).expect("a file in a directory of ours"))
+            .spawn()
+            .expect("dbus-daemon is installed");
+        let mut address = String::new();
+        let stdout = daemon.stdout.take().expect("a pipe was asked for");
+        BufReader::new(stdout).read_line(&mut address).expect("dbus-daemon prints its address");
+        let address = address.trim().to_owned();
+        let said = std::fs::read_to_string(complaints).unwrap_or_default();
+        assert!(address.starts_with("unix:"), "dbus-daemon did not start: {said}");
         PrivateBus { daemon, directory, address }
     }
 
@@ -61,40 +75,12 @@ impl PrivateBus {
         zbus::connection::Builder::address(self.address()).build().await.expect("a connection to the private bus")
     }
 
-    /// Starts it anew at the same address, after [`PrivateBus::kill`].
-    #[track_caller]
-    pub fn restart(&mut self) {
-        let _ = std::fs::remove_file(self.socket());
-        (self.daemon, self.address) = spawn(self.directory.path());
-    }
-
     /// Ends the bus now, as if it had crashed.
     pub fn kill(&mut self) {
         // A child that has ended cannot be killed and need not be.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }
-}
-
-/// A dbus-daemon with the configuration in this directory, and its address.
-#[track_caller]
-fn spawn(directory: &Path) -> (Child, String) {
-    let complaints = directory.join("stderr");
-    let mut daemon = Command::new("dbus-daemon")
-        .args(["--nofork", "--nopidfile", "--nosyslog", "--print-address=1"])
-        .arg(format!("--config-file={}", directory.join("bus.conf").display()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(std::fs::File::create(&complaints).expect("a file in a directory of ours"))
-        .spawn()
-        .expect("dbus-daemon is installed");
-    let mut address = String::new();
-    let stdout = daemon.stdout.take().expect("a pipe was asked for");
-    BufReader::new(stdout).read_line(&mut address).expect("dbus-daemon prints its address");
-    let address = address.trim().to_owned();
-    let said = std::fs::read_to_string(complaints).unwrap_or_default();
-    assert!(address.starts_with("unix:"), "dbus-daemon did not start: {said}");
-    (daemon, address)
 }
 
 impl Drop for PrivateBus {

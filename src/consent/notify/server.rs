@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
-use zbus::fdo::{DBusProxy, RequestNameReply};
+use zbus::fdo::{DBusProxy, RequestNameFlags, RequestNameReply};
 use zbus::message::Type;
 use zbus::names::OwnedUniqueName;
 use zbus::{Connection, MatchRule, Message, MessageStream, Variant, connection};
@@ -295,7 +295,7 @@ async fn watch_bus(sender: &mpsc::Sender<(Instant, Report)>, doubt: &Notify) -> 
 async fn alone(connection: &Connection) -> zbus::Result<bool> {
     let acquired = MatchRule::builder().msg_type(Type::Signal).sender(BUS).interface(BUS).member("NameAcquired");
     let mut acquired = MessageStream::for_match_rule(acquired.arg(0, OWN_NAME).build()?, connection, None).await?;
-    if connection.request_name_with_flags(OWN_NAME, Default::default()).await? != RequestNameReply::InQueue {
+    if connection.request_name_with_flags(OWN_NAME, RequestNameFlags::empty()).await? != RequestNameReply::InQueue {
         return Ok(true);
     }
     info!("another gated-notify serves this desktop; waiting for its end");
