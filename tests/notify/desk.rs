@@ -252,7 +252,7 @@ impl Desk {
         Program { child, name, said }
     }
 
-    async fn start_screen(&mut self) {
+    pub async fn start_screen(&mut self) {
         let mut command = Command::new("Xvfb");
         // It finds a free display and says which.
         command.args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"]).stdout(Stdio::piped());

@@ -147,6 +147,6 @@ proptest! {
         // Lines are ours: none of a name's makes a new one.
         let labels = ["object: ", "other end: ", "program: ", "call: ", "in: ", "reason: ", "a yes covers: ", "gatedctl approve "];
         prop_assert!(body.lines().all(|line| labels.iter().any(|label| line.starts_with(label))), "{body:?}");
-        prop_assert!(text::columns(&marked.summary) <= 24 + 2 * 48 + 40, "{}", marked.summary);
+        prop_assert!(text::columns(&marked.summary) <= 86, "{}", marked.summary);
     }
 }

@@ -54,7 +54,7 @@ fn the_session_is_offered_only_where_the_rule_lets_it() {
         let asking = desk.daemon.ask_for(&prompt(brief), 0);
         let shown = fake.shown().await;
         assert_eq!(shown.labels(), ["Deny", "Allow once"]);
-        assert!(shown.summary.starts_with("npm of user root wants"), "{}", shown.summary);
+        assert!(shown.summary.starts_with("npm of root wants"), "{}", shown.summary);
         fake.press(&shown, "Deny").await;
         assert_eq!(answer(asking).await, ALL_DENY);
     });
@@ -321,7 +321,7 @@ fn while_the_screen_is_locked_nothing_is_shown_and_nothing_counts() {
 }
 
 /// A session of logind's that the test plays.
-struct Login(bool);
+struct Login;
 
 #[interface(name = "org.freedesktop.login1.User")]
 impl Login {
@@ -346,7 +346,7 @@ fn a_session_that_logind_calls_locked_is_locked() {
     run(async {
         let (desk, mut fake) = desk().await;
         let login = connect(&desk.system).await;
-        login.object_server().at("/org/freedesktop/login1/user/self", Login(true)).await.unwrap();
+        login.object_server().at("/org/freedesktop/login1/user/self", Login).await.unwrap();
         login.object_server().at("/org/freedesktop/login1/session/c1", LoginSession(true)).await.unwrap();
         login.request_name("org.freedesktop.login1").await.unwrap();
         let asking = desk.daemon.ask(&npmrc(1, 1));

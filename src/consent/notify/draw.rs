@@ -48,9 +48,11 @@ pub struct Drawing {
     pub buttons: Vec<(Choice, &'static str)>,
 }
 
-/// Columns of the object in the summary. Desktops cut a longer line off at its end, where the file's name is.
-const OBJECT: usize = 48;
-const NAME: usize = 24;
+/// Columns of the summary that desktops show: a longer one they cut off at its end, where the file's name is.
+const SUMMARY: usize = 46;
+/// Columns of the program's name and of a user's in it, and what is left to a path at the least.
+const NAME: usize = 16;
+const PATH: usize = 20;
 /// Columns of a line of the body.
 const LINE: usize = 200;
 
@@ -120,25 +122,26 @@ pub fn missed(requests: usize, server: Capabilities) -> Drawing {
 fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
     let request = &prompt.request;
     let name = fitted(NAME, |columns| text::quoted_argv_within([request.who.program.file_name()], columns));
-    let of = of.map(|user| format!(" of user {}", text::escaped_within(user.as_bytes(), NAME))).unwrap_or_default();
-    let (verb, object) = (words::verb(request), place(&request.object, person));
-    let mut summary = format!("{name}{of} wants to {verb} {object}");
+    let of = of.map(|user| format!(" of {}", fitted(NAME, |columns| text::shortened(user.as_bytes(), columns))));
+    let mut summary = format!("{name}{} wants to {} ", of.unwrap_or_default(), words::verb(request));
+    let left = SUMMARY.saturating_sub(text::columns(&summary)).max(PATH);
+    summary.push_str(&place(&request.object, person, left));
     if let Some(other) = &request.other {
-        summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person)));
+        summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person, PATH)));
     }
     summary
 }
 
 /// A path, from `~` on if it lies in the person's home.
-fn place(path: &RawPath, person: &Person) -> String {
+fn place(path: &RawPath, person: &Person, columns: usize) -> String {
     let home = person.home.as_ref().filter(|home| home.components().next().is_some() && path.is_within(home));
-    let Some(home) = home else { return fitted(OBJECT, |columns| text::escaped_within(path.as_bytes(), columns)) };
+    let Some(home) = home else { return fitted(columns, |columns| text::shortened(path.as_bytes(), columns)) };
     let below: Vec<&[u8]> = path.components().skip(home.components().count()).collect();
     if below.is_empty() {
         return "~".to_owned();
     }
     let below = below.join(&b'/');
-    format!("~/{}", fitted(OBJECT.saturating_sub(2), |columns| text::escaped_within(&below, columns)))
+    format!("~/{}", fitted(columns.saturating_sub(2), |columns| text::shortened(&below, columns)))
 }
 
 /// [`plain`] text of a tool's that takes no more columns than these, whatever its characters turn into.

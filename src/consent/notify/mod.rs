@@ -6,6 +6,7 @@
 //! `gatedctl` or another agent until its deadline.
 
 pub mod draw;
+mod keys;
 pub mod lock;
 mod main;
 pub mod queue;
@@ -22,7 +23,6 @@ use tracing::{info, warn};
 
 use crate::common::consent::{Answer, Prompt};
 use crate::common::decision::{Lifetime, Width};
-use crate::common::id::RequestId;
 use crate::consent::bus::Asked;
 
 use draw::{Capabilities, Drawing, Person};
@@ -290,15 +290,18 @@ impl<S: Server> Notifier<S> {
         let of = (waiting.user != self.person.uid).then(|| name_of(waiting.user));
         let drawing = draw::request(&waiting.prompt, of.as_deref(), &self.person, capabilities, why, others);
         let request = waiting.prompt.request.id;
-        let Ok(RequestId(nonce)) = RequestId::random() else { return Some(Event::Lost(key)) };
-        let named: Vec<(String, Choice)> =
-            drawing.buttons.iter().map(|(choice, _)| (server::key(*choice, nonce), *choice)).collect();
-        let buttons: Vec<Button> = drawing
-            .buttons
-            .iter()
-            .zip(&named)
-            .map(|((_, label), (key, _))| Button { key: key.clone(), label })
-            .collect();
+        let choices: Vec<Choice> = drawing.buttons.iter().map(|(choice, _)| *choice).collect();
+        let names = match keys::name(&choices) {
+            Ok(names) => names,
+            Err(error) => {
+                warn!(%error, %request, "not shown");
+                return Some(Event::Lost(key));
+            }
+        };
+        let labels = drawing.buttons.iter().map(|(_, label)| *label);
+        let buttons: Vec<Button> =
+            names.iter().cloned().zip(labels).map(|(key, label)| Button { key, label }).collect();
+        let named: Vec<(String, Choice)> = names.into_iter().zip(choices).collect();
         let stay = match buttons.is_empty() {
             true => Stay::For(waiting.prompt.deadline.saturating_duration_since(Instant::now())),
             false => Stay::UntilClosed,

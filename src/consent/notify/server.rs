@@ -20,7 +20,6 @@ use zbus::{Connection, MatchRule, Message, MessageStream, Variant, connection};
 
 use super::draw::{Capabilities, Drawing};
 use super::lock::Lock;
-use super::queue::Choice;
 use super::{Button, Closing, Mark, News, Server, ServerError, Stay};
 
 const NAME: &str = "org.freedesktop.Notifications";
@@ -365,14 +364,4 @@ fn read(signal: &Message, owner: &OwnedUniqueName) -> Option<Report> {
         // Such as ActivationToken: no window is opened here.
         _ => None,
     }
-}
-
-/// What a button is called on the bus, for one drawing of one request: nobody who has not seen that drawing can name it.
-pub fn key(choice: Choice, nonce: u128) -> String {
-    let word = match choice {
-        Choice::Deny => "deny",
-        Choice::Once => "once",
-        Choice::Session => "session",
-    };
-    format!("{word}-{nonce:032x}")
 }
