@@ -32,6 +32,10 @@ attr:getfattr
 strace:strace
 sudo:sudo
 expect:expect
+dbus:dbus-daemon
+systemd:systemd-analyze
+systemd-container:systemd-nspawn
+debootstrap:debootstrap
 "
 
 case "${1-}" in

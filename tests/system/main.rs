@@ -1,0 +1,31 @@
+//! The whole product on a whole system: each test boots a Debian with gated installed and uses it as its users would. Needs
+//! root, debootstrap, systemd-nspawn, and, the first time, the mirror that apt is set up with.
+
+mod base;
+mod boot;
+mod machine;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// A test's name and what it does, in the test process.
+type Test = (&'static str, fn());
+
+const TESTS: &[(&str, &[Test])] = &[("machine", machine::TESTS)];
+
+fn main() -> ExitCode {
+    let trials = TESTS.iter().flat_map(|(module, tests)| {
+        tests.iter().map(move |(name, test)| {
+            Trial::test(format!("{module}::{name}"), move || {
+                test();
+                Ok(())
+            })
+        })
+    });
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
+    base::remove();
+    conclusion.exit_code()
+}
