@@ -115,8 +115,8 @@ uninstall: ## Stop everything and remove what `make install` put there
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,$(notdir $(UNITS))) $(addprefix $(DESTDIR),$(userunitdir)/gated-notify.service \
 		$(autostartdir)/gated-notify.desktop $(catalogdir)/gated.catalog $(sysusersdir)/gated.conf $(tmpfilesdir)/gated.conf \
 		$(buspolicydir)/org.gated.Gated1.conf $(busservicedir)/org.gated.Gated1.service $(polkitdir)/org.gated.gated1.policy)
-	rm -f $(foreach name,gated-run gatedctl gatedctl-* gatedd gated-session gated-notify,$(DESTDIR)$(mandir)/man[18]/$(name).[18])
-	rm -f $(foreach name,$(PROGRAMS),$(addprefix $(DESTDIR),$(bashdir)/$(name) $(zshdir)/_$(name) $(fishdir)/$(name).fish))
+	rm -f $(foreach name,$(PROGRAMS),$(addprefix $(DESTDIR),$(mandir)/man1/$(name).1 $(bashdir)/$(name) $(zshdir)/_$(name) \
+		$(fishdir)/$(name).fish))
 	$(if $(DESTDIR),,scripts/after-install.sh)
 
 clean: ## Remove everything that was built
