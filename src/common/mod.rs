@@ -5,6 +5,7 @@ pub mod access;
 pub mod bus;
 pub mod consent;
 pub mod decision;
+pub mod details;
 pub mod errno;
 pub mod id;
 pub mod mask;

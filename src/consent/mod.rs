@@ -4,6 +4,7 @@
 //!
 //! The trait is [`crate::common::consent::ConsentAgent`], so that the broker need not know who is here.
 
+pub mod bus;
 pub mod none;
 pub mod script;
 pub mod terminal;

@@ -4,7 +4,9 @@
 pub mod arguments;
 pub mod caller;
 pub mod clientlink;
+pub mod control;
 pub mod exit;
+pub mod proxies;
 pub mod records;
 pub mod relay;
 pub mod run;

@@ -12,4 +12,5 @@ pub mod messages;
 pub mod mounts;
 pub mod namespaces;
 pub mod privileges;
+pub mod probe;
 pub mod syscalls;

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
+pub mod bus;
 pub mod outcome;
 pub mod profiles;
 pub mod sandbox;

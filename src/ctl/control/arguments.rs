@@ -1,0 +1,182 @@
+//! The command line of `gatedctl`. Pure: words in, choices out. Man pages and completions are made from the same
+//! definitions (`generate.rs`); the names of the arguments `request`, `session` and `grant` tell them which ids to complete.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+
+use super::ids::{Kind, Prefix};
+use super::since::Since;
+use crate::common::decision::Width;
+use crate::daemon::audit::DEFAULT_PATH;
+
+/// See what tools under gated want, answer them, and look after their sessions.
+#[derive(Debug, Parser)]
+#[command(name = "gatedctl", version, arg_required_else_help = true, after_help = AFTER_HELP, max_term_width = 100)]
+pub struct Arguments {
+    /// Write JSON instead of a table
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+pub const AFTER_HELP: &str = "\
+Ids are hexadecimal; wherever one is taken, its first digits are enough, if they are at least four and no other id begins \
+with them.
+
+Exit status:
+  0  done; for doctor: nothing that is needed is missing
+  1  no success: doctor found something missing, or it was too late for an answer
+  2  the command line is wrong
+  3  the daemon or the bus cannot be reached
+  4  not permitted to this user
+  5  nothing has this id, or several have it
+  6  anything else went wrong; standard error says what";
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Whether the daemon runs, and what it has to do
+    Status,
+
+    /// Look for what gated needs, and say in plain words what is enforced here and what is not
+    Doctor,
+
+    /// List the sessions
+    Sessions,
+
+    /// Look at one session, or stop it
+    #[command(subcommand)]
+    Session(SessionVerb),
+
+    /// List the requests that wait for an answer
+    Pending,
+
+    /// Say all about a request that waits
+    Show {
+        /// The request
+        #[arg(value_name = "REQUEST")]
+        request: Prefix,
+    },
+
+    /// Let a request through
+    #[command(group = ArgGroup::new("lifetime"))]
+    Approve(Approve),
+
+    /// Turn a request down
+    Deny {
+        /// The request
+        #[arg(value_name = "REQUEST")]
+        request: Prefix,
+    },
+
+    /// List the answers that still hold
+    Grants {
+        /// Those of this session only
+        #[arg(long, value_name = "SESSION")]
+        session: Option<Prefix>,
+    },
+
+    /// Take an answer back, from the next attempt on
+    #[command(group = ArgGroup::new("which").required(true).args(["grant", "all"]))]
+    Revoke {
+        /// The grant
+        #[arg(value_name = "GRANT")]
+        grant: Option<Prefix>,
+
+        /// All grants of the sessions that you may manage
+        #[arg(long)]
+        all: bool,
+    },
+
+    /// Tell what happens, as it happens, until interrupted
+    Watch {
+        /// Of this session only
+        #[arg(long, value_name = "SESSION")]
+        session: Option<Prefix>,
+    },
+
+    /// Read the audit log, the files that it was rotated into included
+    Audit(AuditArguments),
+
+    /// Write man pages and completions below a directory
+    #[command(hide = true)]
+    Generate { directory: PathBuf },
+
+    /// Live ids, one a line, for completions
+    #[command(hide = true)]
+    Ids { kind: Kind },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionVerb {
+    /// Say all about a session
+    Show {
+        /// The session
+        #[arg(value_name = "SESSION")]
+        session: Prefix,
+    },
+
+    /// Kill everything in a session
+    Stop {
+        /// The session
+        #[arg(value_name = "SESSION")]
+        session: Prefix,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Approve {
+    /// The request
+    #[arg(value_name = "REQUEST")]
+    pub request: Prefix,
+
+    /// For the call that asks, and what it starts (this is the default)
+    #[arg(long, group = "lifetime")]
+    pub once: bool,
+
+    /// For the whole session
+    #[arg(long, group = "lifetime")]
+    pub session: bool,
+
+    /// How far: this file, everything directly in its directory, or that directory and everything below
+    #[arg(long, value_enum, default_value_t = Scope::Exact, value_name = "WIDTH", hide_possible_values = false)]
+    pub scope: Scope,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Scope {
+    Exact,
+    Directory,
+    Tree,
+}
+
+impl From<Scope> for Width {
+    fn from(scope: Scope) -> Width {
+        match scope {
+            Scope::Exact => Width::Exact,
+            Scope::Directory => Width::Directory,
+            Scope::Tree => Width::Tree,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct AuditArguments {
+    /// Records of this session only; it need not run any more
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<Prefix>,
+
+    /// Records from then on: 10m, 2h, 3d (before now), 14:30, 2026-11-22, "2026-11-22 14:30", or RFC 3339
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<Since>,
+
+    /// Go on with what is recorded from now on, until interrupted
+    #[arg(long, short)]
+    pub follow: bool,
+
+    /// Another log than the system's
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
+    pub file: PathBuf,
+}

@@ -1,0 +1,192 @@
+//! `audit`: what was decided, from the log's files. Runs with the caller's rights, without the daemon.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::arguments::AuditArguments;
+use super::auditlog::AuditReader;
+use super::failure::Failure;
+use super::ids::{Kind, Prefix};
+use super::output::Output;
+use super::table::{Cell, Fit, Table};
+use super::watch::name_of;
+use crate::common::text;
+
+/// How often a followed log is looked at.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Columns from which on a table says also who and by whom.
+const WIDE: usize = 112;
+
+/// A record, as far as people are told; `daemon::audit` has all of it.
+#[derive(Debug, Deserialize)]
+struct Record {
+    time: Timestamp,
+    session: String,
+    #[serde(default)]
+    user: String,
+    #[serde(default)]
+    tool: Tool,
+    #[serde(default)]
+    operation: String,
+    #[serde(default)]
+    object: String,
+    #[serde(default)]
+    result: String,
+    #[serde(default)]
+    answered_by: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Tool {
+    #[serde(default)]
+    program: String,
+}
+
+pub async fn audit(output: &Output, arguments: &AuditArguments) -> Result<(), Failure> {
+    let path = &arguments.file;
+    let open = || match AuditReader::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && arguments.follow => AuditReader::open_later(path),
+        other => other,
+    };
+    if let Some(prefix) = &arguments.session {
+        check_session(&mut open().map_err(|error| cannot_read(path, error))?, prefix, arguments.follow)
+            .map_err(|failure| with_path(path, failure))?;
+    }
+    let mut reader = open().map_err(|error| cannot_read(path, error))?;
+    let table = table(output);
+    let mut stdout = io::BufWriter::new(io::stdout());
+    if !output.json {
+        table.begin(&mut stdout, output.width)?;
+    }
+    loop {
+        let mut written = Ok(());
+        let read = reader.read(&mut |line| {
+            if written.is_ok() {
+                written = tell(output, arguments, &table, &mut stdout, line);
+            }
+        });
+        read.map_err(|error| cannot_read(path, error))?;
+        written?;
+        stdout.flush()?;
+        if !arguments.follow {
+            return Ok(());
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Whether exactly one session of the log has an id that begins so; while following it may still come.
+fn check_session(reader: &mut AuditReader, prefix: &Prefix, may_come: bool) -> Result<(), Failure> {
+    let mut found = BTreeSet::new();
+    reader.read(&mut |line| {
+        if let Ok(record) = serde_json::from_slice::<Record>(line)
+            && prefix.begins(&record.session)
+        {
+            found.insert(record.session);
+        }
+    })?;
+    match found.len() {
+        0 if may_come => Ok(()),
+        _ => prefix.pick(Kind::Session, found, Clone::clone).map(drop),
+    }
+}
+
+/// One line of the log, if it is wanted. What is no record (torn by a crash) is passed over.
+fn tell(
+    output: &Output,
+    arguments: &AuditArguments,
+    table: &Table,
+    to: &mut impl Write,
+    line: &[u8],
+) -> Result<(), Failure> {
+    let Ok(record) = serde_json::from_slice::<Record>(line) else { return Ok(()) };
+    let is_wanted = arguments.session.as_ref().is_none_or(|prefix| prefix.begins(&record.session))
+        && arguments.since.is_none_or(|since| record.time >= since.0);
+    if !is_wanted {
+        return Ok(());
+    }
+    if output.json {
+        to.write_all(line)?;
+        return Ok(to.write_all(b"\n")?);
+    }
+    let local = output.local(record.time);
+    let what = Cell::Escaped(format!("{} {}", record.operation, record.object));
+    let row = if is_wide(output) {
+        vec![
+            Cell::Own(local),
+            Cell::Own(record.session),
+            Cell::Own(record.user),
+            name_of(&record.tool.program),
+            Cell::Own(record.result),
+            Cell::Own(record.answered_by),
+            what,
+        ]
+    } else {
+        // Without the year.
+        let local = local.get(5..).unwrap_or_default().to_owned();
+        vec![Cell::Own(local), Cell::Own(record.session), name_of(&record.tool.program), Cell::Own(record.result), what]
+    };
+    Ok(table.grow(to, output.width, &row)?)
+}
+
+fn is_wide(output: &Output) -> bool {
+    output.width.is_none_or(|width| width >= WIDE)
+}
+
+/// Of fixed columns: no record knows how wide the next is.
+fn table(output: &Output) -> Table {
+    if is_wide(output) {
+        Table::new(&[
+            ("TIME", Fit::Exactly(19)),
+            ("SESSION", Fit::Exactly(8)),
+            ("USER", Fit::Exactly(10)),
+            ("WHO", Fit::Exactly(14)),
+            ("RESULT", Fit::Exactly(13)),
+            ("BY", Fit::Exactly(16)),
+            ("WHAT", Fit::Cut),
+        ])
+    } else {
+        Table::new(&[
+            ("TIME", Fit::Exactly(14)),
+            ("SESSION", Fit::Exactly(8)),
+            ("WHO", Fit::Exactly(10)),
+            ("RESULT", Fit::Exactly(13)),
+            ("WHAT", Fit::Cut),
+        ])
+    }
+}
+
+fn cannot_read(path: &Path, source: io::Error) -> Failure {
+    match source.kind() {
+        io::ErrorKind::NotFound => Failure::NoLog(path.to_owned()),
+        io::ErrorKind::PermissionDenied => {
+            let named = text::escaped(path.as_os_str().as_encoded_bytes());
+            Failure::NotPermitted(format!("you may not read {named}: {}", readers_of(path)))
+        }
+        _ => Failure::File { what: "read", path: path.to_owned(), source },
+    }
+}
+
+fn with_path(path: &Path, failure: Failure) -> Failure {
+    match failure {
+        Failure::Output(source) => cannot_read(path, source),
+        other => other,
+    }
+}
+
+/// Who may read the log, by the owners of it or of its directory.
+fn readers_of(path: &Path) -> String {
+    let of = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.gid()).filter(|gid| *gid != 0);
+    let group = of(path).or_else(|| path.parent().and_then(of));
+    let name = group.and_then(|gid| nix::unistd::Group::from_gid(gid.into()).ok().flatten()).map(|group| group.name);
+    match name {
+        Some(name) => format!("root may, and the group {name} (usermod -aG {name} USER, then log in again)"),
+        None => "only root may; try sudo gatedctl audit".to_owned(),
+    }
+}

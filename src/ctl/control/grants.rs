@@ -1,0 +1,134 @@
+//! `grants`, `revoke`: answers that still hold. Runs as the caller.
+
+use serde::Serialize;
+
+use super::daemon::{Daemon, Grant};
+use super::failure::Failure;
+use super::ids::{Kind, Prefix, short, shown_digits};
+use super::output::{Output, moment, user_name};
+use super::table::{Cell, Fit, Table};
+use crate::common::text;
+use crate::ctl::proxies::Options;
+
+/// A grant in JSON. The object is in the notation of the audit log.
+#[derive(Serialize)]
+pub struct ShownGrant<'a> {
+    id: &'a str,
+    session: &'a str,
+    user: u32,
+    user_name: String,
+    access: &'a str,
+    scope: &'a str,
+    object: String,
+    lifetime: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<u32>,
+    by: &'a str,
+    authenticated: bool,
+    given: String,
+}
+
+impl Grant {
+    pub fn shown(&self) -> ShownGrant<'_> {
+        ShownGrant {
+            id: &self.id,
+            session: &self.session,
+            user: self.user,
+            user_name: user_name(self.user),
+            access: &self.access,
+            scope: &self.scope,
+            object: text::escaped(&self.object),
+            lifetime: &self.lifetime,
+            call: self.call,
+            by: &self.by,
+            authenticated: self.authenticated,
+            given: format!("{:.6}", moment(self.given)),
+        }
+    }
+
+    /// How long it holds.
+    fn holds(&self) -> String {
+        match self.call {
+            Some(call) => format!("{} {call}", self.lifetime),
+            None => self.lifetime.clone(),
+        }
+    }
+
+    /// In one line.
+    pub fn in_words(&self) -> Cell {
+        let object = text::escaped(&self.object);
+        Cell::Own(format!("{} {} {object} ({}, by {}, {})", self.access, self.scope, self.holds(), self.by, self.id))
+    }
+}
+
+pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Failure> {
+    let daemon = Daemon::connect().await?;
+    let session = match session {
+        Some(prefix) => Some(daemon.session(prefix).await?.id),
+        None => None,
+    };
+    let grants = daemon.grants(session.as_deref()).await?;
+    if output.json {
+        return output.json(&grants.iter().map(Grant::shown).collect::<Vec<_>>());
+    }
+    let digits = shown_digits(grants.iter().map(|grant| grant.id.as_str()));
+    let mut table = Table::new(&[
+        ("GRANT", Fit::Whole),
+        ("SESSION", Fit::Whole),
+        ("USER", Fit::Whole),
+        ("HOLDS FOR", Fit::Whole),
+        ("GIVEN", Fit::Whole),
+        ("BY", Fit::Cut),
+        ("ACCESS", Fit::Whole),
+        ("SCOPE", Fit::Whole),
+        ("OBJECT", Fit::Cut),
+    ]);
+    for grant in &grants {
+        table.push(vec![
+            Cell::own(short(&grant.id, digits)),
+            Cell::own(&*grant.session),
+            Cell::Own(user_name(grant.user)),
+            Cell::Own(grant.holds()),
+            Cell::Own(output.local(moment(grant.given))),
+            Cell::own(&*grant.by),
+            Cell::own(&*grant.access),
+            Cell::own(&*grant.scope),
+            Cell::Tool(grant.object.clone()),
+        ]);
+    }
+    output.table(&table, "No answers are remembered.")
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    revoked: u32,
+}
+
+/// One, or all where no prefix is given.
+pub async fn revoke(output: &Output, prefix: Option<&Prefix>) -> Result<(), Failure> {
+    let daemon = Daemon::connect().await?;
+    let grants = daemon.grants(None).await?;
+    let others = |grant: &Grant| grant.user != nix::unistd::getuid().as_raw();
+    let revoked = match prefix {
+        Some(prefix) => {
+            let grant = prefix.pick(Kind::Grant, grants, |grant| grant.id.clone())?;
+            let _agent = super::polkit::TextAgent::start_if(others(&grant));
+            daemon.manager.revoke_grant(&grant.id, Options::new()).await?
+        }
+        None => {
+            let _agent = super::polkit::TextAgent::start_if(grants.iter().any(others));
+            daemon.manager.revoke_grant("", Options::from([("all", true.into())])).await?
+        }
+    };
+    match (output.json, revoked) {
+        (true, _) => output.json(&Revoked { revoked })?,
+        (false, 0) => output.line("Nothing was revoked.")?,
+        (false, 1) => output.line("Revoked, from the next attempt on.")?,
+        (false, count) => output.line(&format!("Revoked {count} grants, from the next attempt on."))?,
+    }
+    // One that was named is there no more; that there were none at all is what was wanted.
+    match (revoked, prefix) {
+        (0, Some(_)) => Err(Failure::Unhealthy),
+        _ => Ok(()),
+    }
+}

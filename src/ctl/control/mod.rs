@@ -1,0 +1,72 @@
+//! `gatedctl`: what people and programs do with the daemon. Runs as its caller, without any privilege of its own, outside of
+//! sessions; what it shows are the words of tools, escaped.
+
+pub mod arguments;
+mod audit;
+mod auditlog;
+mod completion;
+mod daemon;
+mod doctor;
+pub mod failure;
+mod generate;
+mod grants;
+pub mod ids;
+mod output;
+mod polkit;
+mod requests;
+mod sessions;
+pub mod since;
+pub mod table;
+mod watch;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, SessionVerb, Verb};
+use failure::Failure;
+use output::Output;
+
+/// The process `gatedctl`.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return told(&Failure::Output(error)),
+    };
+    let output = Output::new(arguments.json);
+    match runtime.block_on(run(&output, arguments.verb)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => told(&failure),
+    }
+}
+
+fn told(failure: &Failure) -> ExitCode {
+    if !matches!(failure, Failure::Unhealthy) {
+        eprintln!("gatedctl: {failure}");
+    }
+    ExitCode::from(failure.status())
+}
+
+async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Status => sessions::status(output).await,
+        Verb::Doctor => doctor::doctor(output).await,
+        Verb::Sessions => sessions::sessions(output).await,
+        Verb::Session(SessionVerb::Show { session }) => sessions::show(output, &session).await,
+        Verb::Session(SessionVerb::Stop { session }) => sessions::stop(output, &session).await,
+        Verb::Pending => requests::pending(output).await,
+        Verb::Show { request } => requests::show(output, &request).await,
+        Verb::Approve(arguments) => requests::approve(output, &arguments).await,
+        Verb::Deny { request } => requests::deny(output, &request).await,
+        Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
+        Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
+        Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
+        Verb::Audit(arguments) => audit::audit(output, &arguments).await,
+        Verb::Generate { directory } => generate::generate(&directory),
+        Verb::Ids { kind } => completion::ids(output, kind).await,
+    }
+}

@@ -1,0 +1,254 @@
+//! `pending`, `show`, `approve`, `deny`: what waits for an answer, and the answer. Runs as the person who answers; what is
+//! shown is a tool's, and escaped.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::arguments::Approve;
+use super::daemon::{Daemon, Pending};
+use super::failure::Failure;
+use super::ids::{Prefix, short, shown_digits};
+use super::output::{Output, user_name};
+use super::table::{Cell, Fit, Table};
+use crate::common::access::Level;
+use crate::common::consent::Answer;
+use crate::common::decision::{Lifetime, Width};
+use crate::common::details::answer_to_bus;
+use crate::common::text::{escaped, escaped_within, quoted_argv_within};
+use crate::consent::words;
+
+/// A request in JSON. Paths and words of a tool are in the notation of the audit log.
+#[derive(Serialize)]
+struct Shown<'a> {
+    id: &'a str,
+    session: &'a str,
+    call: u32,
+    user: u32,
+    user_name: String,
+    pid: i32,
+    program: String,
+    argv: Vec<String>,
+    cwd: String,
+    access: &'a str,
+    operation: &'a str,
+    object: String,
+    is_directory: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other: Option<String>,
+    level: &'a str,
+    rule: Rule<'a>,
+    offers: Vec<Offer<'a>>,
+    longest: &'a str,
+    attempts: usize,
+    waiting: usize,
+    remaining_ms: u64,
+}
+
+#[derive(Serialize)]
+struct Rule<'a> {
+    profile: &'a str,
+    id: &'a str,
+    file: &'a str,
+    line: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Offer<'a> {
+    width: &'a str,
+    scope: &'a str,
+}
+
+impl Pending {
+    fn shown(&self) -> Shown<'_> {
+        let prompt = &self.prompt;
+        let request = prompt.request.as_ref();
+        let rule = &request.rule;
+        let left = prompt.deadline.saturating_duration_since(Instant::now());
+        Shown {
+            id: &self.id,
+            session: &request.session.0,
+            call: request.call.0,
+            user: self.user,
+            user_name: user_name(self.user),
+            pid: request.who.pid,
+            program: escaped(request.who.program.as_bytes()),
+            argv: request.who.argv.iter().map(|word| escaped(word.as_bytes())).collect(),
+            cwd: escaped(request.who.cwd.as_bytes()),
+            access: request.access.as_str(),
+            operation: request.operation.as_str(),
+            object: escaped(request.object.as_bytes()),
+            is_directory: request.is_directory,
+            other: request.other.as_ref().map(|other| escaped(other.as_bytes())),
+            level: request.level.as_str(),
+            rule: Rule {
+                profile: &rule.profile,
+                id: &rule.id,
+                file: &rule.file,
+                line: rule.line,
+                reason: rule.reason.as_deref(),
+            },
+            offers: prompt.offers.iter().map(|o| Offer { width: o.width.as_str(), scope: &o.scope }).collect(),
+            longest: prompt.longest.as_str(),
+            attempts: prompt.attempts,
+            waiting: prompt.waiting,
+            remaining_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// `npm wants to create this file`, with the program as a word of the shell.
+    fn wish(&self) -> String {
+        let request = self.prompt.request.as_ref();
+        let name = quoted_argv_within([request.who.program.file_name()], 24);
+        format!("{name} wants to {}", words::intent(request))
+    }
+}
+
+/// Seconds that are left, rounded up: never 0 while an answer would still count.
+fn seconds_left(deadline: Instant) -> u64 {
+    let left = deadline.saturating_duration_since(Instant::now());
+    left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0))
+}
+
+pub async fn pending(output: &Output) -> Result<(), Failure> {
+    let pending = Daemon::connect().await?.objects().await?.pending;
+    if output.json {
+        return output.json(&pending.iter().map(Pending::shown).collect::<Vec<_>>());
+    }
+    let digits = shown_digits(pending.iter().map(|one| one.id.as_str()));
+    let own = nix::unistd::getuid().as_raw();
+    let others = pending.iter().any(|one| one.user != own);
+    let mut columns = vec![("REQUEST", Fit::Whole), ("SESSION", Fit::Whole)];
+    columns.extend(others.then_some(("USER", Fit::Whole)));
+    columns.extend([("LEFT", Fit::Whole), ("WHO WANTS WHAT", Fit::Cut), ("OBJECT", Fit::Cut)]);
+    let mut table = Table::new(&columns);
+    for one in &pending {
+        let mut row = vec![Cell::own(short(&one.id, digits)), Cell::own(&*one.prompt.request.session.0)];
+        row.extend(others.then(|| Cell::own(user_name(one.user))));
+        row.extend([
+            Cell::Own(format!("{} s", seconds_left(one.prompt.deadline))),
+            Cell::Own(one.wish()),
+            Cell::Tool(one.prompt.request.object.as_bytes().to_vec()),
+        ]);
+        table.push(row);
+    }
+    output.table(&table, "Nothing waits for an answer.")
+}
+
+pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
+    let pending = Daemon::connect().await?.pending(prefix).await?;
+    if output.json {
+        return output.json(&pending.shown());
+    }
+    let prompt = &pending.prompt;
+    let request = prompt.request.as_ref();
+    let rule = &request.rule;
+    let place = match rule.line {
+        0 => format!("{} of profile {} ({})", rule.id, rule.profile, rule.file),
+        line => format!("{} of profile {} ({}:{line})", rule.id, rule.profile, rule.file),
+    };
+    let mut fields = vec![
+        ("request", Cell::own(&*pending.id)),
+        ("wish", Cell::Own(pending.wish())),
+        ("object", Cell::Tool(request.object.as_bytes().to_vec())),
+    ];
+    if let Some(other) = &request.other {
+        fields.push((words::other(request.operation), Cell::Tool(other.as_bytes().to_vec())));
+    }
+    fields.extend([
+        ("program", Cell::Tool(request.who.program.as_bytes().to_vec())),
+        ("pid", Cell::Own(request.who.pid.to_string())),
+        ("command", Cell::Command(request.who.argv.clone())),
+        ("in", Cell::Tool(request.who.cwd.as_bytes().to_vec())),
+        ("session", Cell::Own(format!("{}, call {}, of {}", request.session, request.call, user_name(pending.user)))),
+        ("rule", Cell::Own(place)),
+    ]);
+    fields.extend(rule.reason.as_ref().map(|reason| ("reason", Cell::own(&**reason))));
+    if request.level == Level::Authenticate {
+        fields.push(("needs", Cell::own("a proof of who you are, besides the answer")));
+    }
+    if prompt.attempts > 1 {
+        fields.push(("attempts", Cell::Own(format!("{} equal ones wait for this answer", prompt.attempts))));
+    }
+    fields.push(("left", Cell::Own(format!("{} s", seconds_left(prompt.deadline)))));
+    fields.push((
+        "longest",
+        Cell::own(match prompt.longest {
+            Lifetime::Attempt => "for this attempt only",
+            Lifetime::Call => "once: for the call and what it starts",
+            Lifetime::Session => "for the session",
+        }),
+    ));
+    for offer in &prompt.offers {
+        let scope = match offer.width {
+            Width::Exact => "--scope exact",
+            Width::Directory => "--scope directory",
+            Width::Tree => "--scope tree",
+        };
+        // A pattern is in a notation of its own and was made by the broker from the object.
+        fields.push((scope, Cell::Tool(offer.scope.as_bytes().to_vec())));
+    }
+    output.fields(&fields)
+}
+
+pub async fn approve(output: &Output, arguments: &Approve) -> Result<(), Failure> {
+    let width = Width::from(arguments.scope);
+    let answer = if arguments.session { Answer::Session(width) } else { Answer::Once(width) };
+    decide(output, &arguments.request, answer).await
+}
+
+pub async fn deny(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
+    decide(output, prefix, Answer::Deny).await
+}
+
+#[derive(Serialize)]
+struct Decided<'a> {
+    request: &'a str,
+    decision: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'a str>,
+}
+
+async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), Failure> {
+    let daemon = Daemon::connect().await?;
+    let pending = daemon.pending(prefix).await?;
+    let prompt = &pending.prompt;
+    let width = match answer {
+        Answer::Deny => None,
+        Answer::Once(width) | Answer::Session(width) => Some(width),
+    };
+    // The daemon checks this too; it says it without words.
+    let offered = width.map(|width| prompt.offers.iter().find(|offer| offer.width == width));
+    if let (Some(None), Some(width)) = (offered, width) {
+        return Err(Failure::Refused(format!("{width} is too far for this request; see gatedctl show {prefix}")));
+    }
+    if matches!(answer, Answer::Session(_)) && prompt.longest < Lifetime::Session {
+        return Err(Failure::Refused("the rule lets no answer to this request hold for the session".into()));
+    }
+    let (decision, scope) = answer_to_bus(answer);
+    let _agent = super::polkit::TextAgent::start_if(prompt.request.level == Level::Authenticate || is_others(&pending));
+    daemon.manager.decide(&pending.id, decision, scope).await?;
+    if output.json {
+        return output.json(&Decided { request: &pending.id, decision, scope: width.map(Width::as_str) });
+    }
+    let said = match answer {
+        Answer::Deny => "Denied".to_owned(),
+        Answer::Once(_) if prompt.longest == Lifetime::Attempt => "Let through, this attempt only".to_owned(),
+        Answer::Once(_) => format!("Let through, for call {}", prompt.request.call),
+        Answer::Session(_) => format!("Let through, for session {}", prompt.request.session),
+    };
+    let reach = match (offered.flatten(), width) {
+        (Some(offer), Some(Width::Directory | Width::Tree)) => {
+            format!(", and all of {}", escaped_within(offer.scope.as_bytes(), 200))
+        }
+        _ => String::new(),
+    };
+    let object = escaped_within(prompt.request.object.as_bytes(), 200);
+    output.line(&format!("{said}: {}: {object}{reach}", pending.wish()))
+}
+
+fn is_others(pending: &Pending) -> bool {
+    pending.user != nix::unistd::getuid().as_raw()
+}

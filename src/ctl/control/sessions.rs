@@ -1,0 +1,185 @@
+//! `status`, `sessions`, `session show`, `session stop`. Runs as the caller, who sees their own sessions, or all as root or
+//! with polkit's leave.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::daemon::{Call, Daemon, Grant, Pending, Session};
+use super::failure::Failure;
+use super::grants::ShownGrant;
+use super::ids::Prefix;
+use super::output::{Output, moment, user_name};
+use super::table::{Cell, Fit, Table};
+use crate::common::text::{self, Untrusted};
+
+#[derive(Serialize)]
+struct Status<'a> {
+    version: &'a str,
+    features: &'a [String],
+    sessions: usize,
+    pending: usize,
+}
+
+pub async fn status(output: &Output) -> Result<(), Failure> {
+    let daemon = Daemon::connect().await?;
+    let (version, features) = (daemon.manager.version().await?, daemon.manager.features().await?);
+    let sessions = daemon.manager.sessions().await?.len();
+    let pending = daemon.manager.pending_requests().await?.len();
+    if output.json {
+        return output.json(&Status { version: &version, features: &features, sessions, pending });
+    }
+    output.fields(&[
+        ("gatedd", Cell::Own(version)),
+        ("features", Cell::Own(features.join(" "))),
+        ("sessions", Cell::Own(sessions.to_string())),
+        ("waiting for an answer", Cell::Own(pending.to_string())),
+    ])
+}
+
+/// A session in JSON. Paths and words of a tool are in the notation of the audit log.
+#[derive(Serialize)]
+struct ShownSession<'a> {
+    id: &'a str,
+    user: u32,
+    user_name: String,
+    profile: &'a str,
+    directory: String,
+    state: &'a str,
+    started: String,
+    unit: &'a str,
+    calls: Vec<ShownCall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grants: Option<Vec<ShownGrant<'a>>>,
+}
+
+#[derive(Serialize)]
+struct ShownCall {
+    call: u32,
+    pid: u32,
+    argv: Vec<String>,
+}
+
+impl Session {
+    fn shown(&self) -> ShownSession<'_> {
+        let call = |call: &Call| ShownCall {
+            call: call.number,
+            pid: call.pid,
+            argv: call.argv.iter().map(|word| text::escaped(word.as_bytes())).collect(),
+        };
+        ShownSession {
+            id: &self.id,
+            user: self.user,
+            user_name: user_name(self.user),
+            profile: &self.profile,
+            directory: text::escaped(&self.directory),
+            state: &self.state,
+            started: format!("{:.6}", moment(self.started)),
+            unit: &self.unit,
+            calls: self.calls.iter().map(call).collect(),
+            pending: None,
+            grants: None,
+        }
+    }
+
+    /// What runs in it, as far as it fits in a line: the first call, and how many more there are.
+    fn running(&self) -> Cell {
+        let mut words: Vec<Untrusted> = self.calls.first().map(|call| call.argv.clone()).unwrap_or_default();
+        let more = self.calls.len().saturating_sub(1);
+        if more > 0 {
+            words.push(Untrusted::new(format!("(+{more})")));
+        }
+        Cell::Command(words)
+    }
+}
+
+pub async fn sessions(output: &Output) -> Result<(), Failure> {
+    let sessions = Daemon::connect().await?.objects().await?.sessions;
+    if output.json {
+        return output.json(&sessions.iter().map(Session::shown).collect::<Vec<_>>());
+    }
+    let mut table = Table::new(&[
+        ("SESSION", Fit::Whole),
+        ("USER", Fit::Whole),
+        ("PROFILE", Fit::Cut),
+        ("STATE", Fit::Whole),
+        ("STARTED", Fit::Whole),
+        ("CALLS", Fit::Whole),
+        ("DIRECTORY", Fit::Cut),
+        ("COMMAND", Fit::Cut),
+    ]);
+    for session in &sessions {
+        table.push(vec![
+            Cell::own(&*session.id),
+            Cell::Own(user_name(session.user)),
+            Cell::own(&*session.profile),
+            Cell::own(&*session.state),
+            Cell::Own(output.local(moment(session.started))),
+            Cell::Own(session.calls.len().to_string()),
+            Cell::Tool(session.directory.clone()),
+            session.running(),
+        ]);
+    }
+    output.table(&table, "There are no sessions.")
+}
+
+pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
+    let daemon = Daemon::connect().await?;
+    let mut objects = daemon.objects().await?;
+    let session = prefix.pick(super::ids::Kind::Session, objects.sessions, |session| session.id.clone())?;
+    objects.pending.retain(|pending| pending.prompt.request.session.0 == session.id);
+    let grants = daemon.grants(Some(&session.id)).await?;
+    if output.json {
+        let mut shown = session.shown();
+        shown.pending = Some(objects.pending.iter().map(|pending| pending.id.as_str()).collect());
+        shown.grants = Some(grants.iter().map(Grant::shown).collect());
+        return output.json(&shown);
+    }
+    let mut fields = vec![
+        ("session", Cell::own(&*session.id)),
+        ("user", Cell::Own(user_name(session.user))),
+        ("profile", Cell::own(&*session.profile)),
+        ("directory", Cell::Tool(session.directory.clone())),
+        (
+            "state",
+            Cell::own(match session.state.as_str() {
+                "lost" => "lost (its supervisor has not come back to the restarted daemon yet)",
+                other => other,
+            }),
+        ),
+        ("started", Cell::Own(output.local(moment(session.started)))),
+    ];
+    if !session.unit.is_empty() {
+        fields.push(("unit", Cell::own(&*session.unit)));
+    }
+    let calls: Vec<String> =
+        session.calls.iter().map(|call| format!("call {} (pid {})", call.number, call.pid)).collect();
+    fields
+        .extend(calls.iter().zip(&session.calls).map(|(name, call)| (name.as_str(), Cell::Command(call.argv.clone()))));
+    let waiting = |pending: &Pending| {
+        let left = pending.prompt.deadline.saturating_duration_since(Instant::now()).as_secs();
+        format!("{} ({left} s left)", pending.id)
+    };
+    fields.extend(objects.pending.iter().map(|pending| ("waits", Cell::Own(waiting(pending)))));
+    fields.extend(grants.iter().map(|grant| ("granted", grant.in_words())));
+    output.fields(&fields)
+}
+
+#[derive(Serialize)]
+struct Stopped<'a> {
+    stopped: &'a str,
+}
+
+pub async fn stop(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
+    let daemon = Daemon::connect().await?;
+    let session = daemon.session(prefix).await?;
+    let _agent = super::polkit::TextAgent::start_if(session.user != nix::unistd::getuid().as_raw());
+    daemon.stop(&session).await?;
+    if output.json {
+        output.json(&Stopped { stopped: &session.id })
+    } else {
+        output.line(&format!("Stopped {}.", session.id))
+    }
+}

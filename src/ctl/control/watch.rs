@@ -1,0 +1,143 @@
+//! `watch`: what happens in sessions, as it happens. Runs as the caller; the lines are the daemon's, the names in them tools',
+//! escaped by the daemon and not believed to be.
+
+use std::io::{self, BufRead, BufReader, Write};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::daemon::Daemon;
+use super::failure::Failure;
+use super::ids::{Prefix, short};
+use super::output::Output;
+use super::table::{Cell, Fit, Table};
+use crate::common::text::{self, Untrusted};
+use crate::ctl::proxies::Options;
+
+/// Bytes of a line at the most: what the daemon writes into a pipe at once is far less.
+const LONGEST: u64 = 1 << 20;
+
+/// A line, as far as people are told; `daemon::events` has all of it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Line {
+    time: Option<Timestamp>,
+    event: String,
+    session: String,
+    call: u32,
+    request: String,
+    program: String,
+    argv: Vec<String>,
+    operation: String,
+    object: String,
+    decision: String,
+    by: String,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    exec_errno: Option<i32>,
+    count: Option<u64>,
+}
+
+pub async fn watch(output: &Output, session: Option<&Prefix>) -> Result<(), Failure> {
+    let daemon = Daemon::connect().await?;
+    let mut options = Options::new();
+    match session {
+        Some(prefix) => {
+            options.insert("session", daemon.session(prefix).await?.id.into());
+        }
+        // For whoever may: of all users. The others see their own.
+        None if nix::unistd::geteuid().is_root() => {
+            options.insert("all", true.into());
+        }
+        None => {}
+    }
+    let events = std::os::fd::OwnedFd::from(daemon.manager.watch(options).await?);
+    let table = table();
+    if !output.json {
+        table.begin(&mut io::stdout().lock(), output.width)?;
+    }
+    // Nothing else happens here meanwhile; the pipe's end is the daemon's.
+    let mut events = BufReader::new(std::fs::File::from(events));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = io::Read::take(&mut events, LONGEST).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Err(Failure::NoDaemon("it ended".into()));
+        }
+        tell(output, &table, &line)?;
+    }
+}
+
+fn tell(output: &Output, table: &Table, line: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    if output.json {
+        return Ok(stdout.write_all(line)?);
+    }
+    let Ok(line) = serde_json::from_slice::<Line>(line) else {
+        return Err(Failure::Nonsense("a line of events that is none".into()));
+    };
+    Ok(table.grow(&mut stdout, output.width, &line.row(output))?)
+}
+
+fn table() -> Table {
+    Table::new(&[
+        ("TIME", Fit::Exactly(8)),
+        ("SESSION", Fit::Exactly(8)),
+        ("EVENT", Fit::Exactly(9)),
+        ("REQUEST", Fit::Exactly(8)),
+        ("WHO", Fit::Exactly(10)),
+        ("WHAT", Fit::Cut),
+    ])
+}
+
+impl Line {
+    fn row(&self, output: &Output) -> Vec<Cell> {
+        let time = self.time.map(|time| output.local(time)).unwrap_or_default();
+        let time = time.split_once(' ').map_or("", |(_, time)| time);
+        let event = match (self.event.as_str(), self.decision.as_str()) {
+            ("call_started", _) => "started",
+            ("call_ended", _) => "ended",
+            ("consent_required", _) => "ASKS",
+            ("consent_decided", "not_permitted") | ("denied", _) => "denied",
+            ("consent_decided", "cancelled") => "withdrawn",
+            ("consent_decided", decision) => decision,
+            ("allowed_by_grant", _) => "granted",
+            (other, _) => other,
+        };
+        vec![
+            Cell::own(time),
+            Cell::own(&*self.session),
+            Cell::own(event),
+            Cell::own(short(&self.request, 8)),
+            name_of(&self.program),
+            self.what(),
+        ]
+    }
+
+    fn what(&self) -> Cell {
+        match (self.event.as_str(), self.exit_code, self.signal, self.exec_errno) {
+            ("dropped", ..) => Cell::Own(format!("{} events were lost: too slow", self.count.unwrap_or_default())),
+            (_, Some(code), ..) => Cell::Own(format!("call {}: exit status {code}", self.call)),
+            (_, _, Some(signal), _) => Cell::Own(format!("call {}: killed by signal {signal}", self.call)),
+            (_, _, _, Some(errno)) => {
+                let reason = nix::errno::Errno::from_raw(errno).desc();
+                Cell::Own(format!("call {}: not executed: {reason}", self.call))
+            }
+            ("call_started", ..) => Cell::Command(words(&self.argv)),
+            _ if self.operation.is_empty() => Cell::Escaped(self.object.clone()),
+            _ if self.by.is_empty() => Cell::Escaped(format!("{} {}", self.operation, self.object)),
+            _ => Cell::Escaped(format!("by {}: {} {}", self.by, self.operation, self.object)),
+        }
+    }
+}
+
+/// The last part of a path in the notation of records.
+pub fn name_of(program: &str) -> Cell {
+    Cell::Escaped(program.rsplit('/').next().unwrap_or_default().to_owned())
+}
+
+/// Words in the notation of records, as they were.
+pub fn words(escaped: &[String]) -> Vec<Untrusted> {
+    escaped.iter().map(|word| Untrusted::new(text::unescaped(word).unwrap_or_else(|| word.clone().into()))).collect()
+}
