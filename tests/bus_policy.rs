@@ -1,17 +1,17 @@
 //! `dbus/org.gated.Gated1.conf` on a real dbus-daemon that is configured as Debian's system bus is. Connections are made by
 //! threads that are another user while they connect. Needs root and the program dbus-daemon; makes one directory.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+#[path = "support/mod.rs"]
+mod support;
+
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use gated::common::bus::{AGENT_INTERFACE, AGENT_PATH, BUS_NAME, MANAGER_INTERFACE, MANAGER_PATH, REQUEST_INTERFACE};
 use rustix::process::{Gid, Uid};
+use support::bus::PrivateBus;
 use zbus::{Connection, Message, MessageStream};
 
 /// Two ordinary users that every system has; the bus turns away whom the user database does not know.
@@ -20,23 +20,15 @@ const SOMEBODY: u32 = 1;
 const DENIED: &str = "org.freedesktop.DBus.Error.AccessDenied";
 
 struct Bus {
-    daemon: Child,
-    socket: PathBuf,
-    _place: tempfile::TempDir,
+    bus: PrivateBus,
 }
 
 impl Bus {
     fn start() -> Bus {
-        let place = tempfile::tempdir().expect("a directory");
-        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("mode");
-        let (socket, config) = (place.path().join("bus"), place.path().join("bus.conf"));
         let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("dbus/org.gated.Gated1.conf");
         // The default policy is that of /usr/share/dbus-1/system.conf.
-        let text = format!(
-            r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig>
-  <type>system</type><auth>EXTERNAL</auth><listen>unix:path={}</listen>
+        let elements = format!(
+            r#"<type>system</type>
   <policy context="default">
     <allow user="*"/><deny own="*"/><deny send_type="method_call"/><allow send_type="signal"/>
     <allow send_requested_reply="true" send_type="method_return"/>
@@ -45,27 +37,15 @@ impl Bus {
     <allow receive_type="error"/><allow receive_type="signal"/>
     <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus"/>
   </policy>
-  <include>{}</include>
-</busconfig>"#,
-            socket.display(),
+  <include>{}</include>"#,
             ours.display()
         );
-        fs::write(&config, text).expect("the configuration");
-        let mut daemon = Command::new("dbus-daemon")
-            .arg(format!("--config-file={}", config.display()))
-            .args(["--nofork", "--print-address"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("dbus-daemon: install it with scripts/install-packages.sh test");
-        let mut address = String::new();
-        BufReader::new(daemon.stdout.take().expect("a pipe")).read_line(&mut address).expect("an address");
-        assert!(address.starts_with("unix:"), "dbus-daemon did not start: {address:?}");
-        Bus { daemon, socket, _place: place }
+        Bus { bus: PrivateBus::with_policy(&elements) }
     }
 
     /// A connection of a user; the bus looks at who connects.
     async fn connect(&self, user: u32) -> Connection {
-        let socket = self.socket.clone();
+        let socket = self.bus.socket();
         let stream = std::thread::spawn(move || {
             let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
             rustix::thread::set_thread_res_gid(gid, gid, gid).expect("needs root");
@@ -74,13 +54,6 @@ impl Bus {
         });
         let stream = stream.join().expect("the thread");
         zbus::connection::Builder::unix_stream(stream).user_id(user).build().await.expect("the bus lets everybody in")
-    }
-}
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
     }
 }
 
@@ -106,13 +79,7 @@ fn answer_everything(connection: &Connection) -> tokio::sync::mpsc::UnboundedRec
 }
 
 /// The name of the error that a call ends with.
-async fn call(
-    from: &Connection,
-    to: &str,
-    path: &str,
-    interface: Option<&str>,
-    member: &str,
-) -> Result<(), String> {
+async fn call(from: &Connection, to: &str, path: &str, interface: Option<&str>, member: &str) -> Result<(), String> {
     match from.call_method(Some(to), path, interface, member, &()).await {
         Ok(_) => Ok(()),
         // Starts with its name.

@@ -54,7 +54,8 @@ fn sources(text: &str) -> Vec<(String, Vec<String>)> {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let mut found = Vec::new();
     for line in text.lines().filter(|line| line.starts_with("deb ")) {
-        let line: Vec<String> = words(line).into_iter().skip(1).filter(|word| !word.contains(['[', ']', '='])).collect();
+        let line: Vec<String> =
+            words(line).into_iter().skip(1).filter(|word| !word.contains(['[', ']', '='])).collect();
         if let [address, suite, ..] = line.as_slice() {
             found.push((address.clone(), vec![suite.clone()]));
         }

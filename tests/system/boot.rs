@@ -87,7 +87,8 @@ fn is_booted_by_systemd() -> bool {
 /// Removes what a test process left that was killed: nothing runs there any more.
 fn sweep() {
     let folders = [base::place(), PathBuf::from("/sys/fs/cgroup")];
-    let below = |folder: &PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let below =
+        |folder: &PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     let mut entries: Vec<PathBuf> = folders.iter().flat_map(|folder| -> Vec<PathBuf> { below(folder) }).collect();
     entries.extend(entries.clone().iter().flat_map(|folder| -> Vec<PathBuf> { below(folder) }));
     for path in entries {
@@ -114,7 +115,8 @@ fn control_groups(name: &str) -> Vec<PathBuf> {
         }
         if kind == "cgroup2" {
             let available = fs::read_to_string(Path::new(point).join("cgroup.controllers")).unwrap_or_default();
-            for controller in CONTROLLERS.iter().filter(|name| available.split_whitespace().any(|word| word == **name)) {
+            for controller in CONTROLLERS.iter().filter(|name| available.split_whitespace().any(|word| word == **name))
+            {
                 fs::write(Path::new(point).join("cgroup.subtree_control"), format!("+{controller}")).expect(controller);
             }
         }
