@@ -3,7 +3,7 @@
 //! gone when the value is, also after a panic, and what is killed with the test process leaves empty control groups at most.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,7 +53,6 @@ impl Done {
 
 /// A command that runs.
 pub struct Running {
-    pub unit: String,
     title: String,
     child: Child,
 }
@@ -72,6 +71,13 @@ impl Running {
 
     pub fn ended(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_some()
+    }
+
+    /// What an ended command has said on stderr.
+    pub fn said(&mut self) -> String {
+        let mut text = String::new();
+        let _ = self.child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut text));
+        text
     }
 }
 
@@ -225,7 +231,7 @@ impl System {
             .stderr(Stdio::piped())
             .spawn()
             .expect("nsenter");
-        Running { unit, title: format!("{user}: {command}"), child }
+        Running { title: format!("{user}: {command}"), child }
     }
 
     /// A property of a unit, as systemctl shows it.

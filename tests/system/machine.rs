@@ -21,6 +21,8 @@ fn it_boots_and_switches_off() {
     limited("TasksMax=20", "for i in {1..10}; do sleep 0.2 & done; wait; echo all").code(0).says("all");
     let refused = limited("TasksMax=5", "for i in {1..10}; do sleep 0.2 & done; wait; echo all");
     assert!(refused.err.contains("Resource temporarily unavailable"), "{refused:?}");
-    assert!(!limited("MemoryMax=20M", "set -o pipefail; head -c 60M /dev/zero | tail -c 60M >/dev/null").status.success());
+    assert!(
+        !limited("MemoryMax=20M", "set -o pipefail; head -c 60M /dev/zero | tail -c 60M >/dev/null").status.success()
+    );
     system.power_off();
 }

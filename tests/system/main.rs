@@ -3,7 +3,12 @@
 
 mod base;
 mod boot;
+mod consent;
+mod faults;
+mod limits;
 mod machine;
+mod session;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -14,7 +19,13 @@ use libtest_mimic::{Arguments, Trial};
 /// A test's name and what it does, in the test process.
 type Test = (&'static str, fn());
 
-const TESTS: &[(&str, &[Test])] = &[("machine", machine::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[
+    ("consent", consent::TESTS),
+    ("faults", faults::TESTS),
+    ("limits", limits::TESTS),
+    ("machine", machine::TESTS),
+    ("strangers", strangers::TESTS),
+];
 
 fn main() -> ExitCode {
     let trials = TESTS.iter().flat_map(|(module, tests)| {
