@@ -234,6 +234,13 @@ impl System {
         Running { title: format!("{user}: {command}"), child }
     }
 
+    /// A script of the project, as `make` runs it on a system that is booted.
+    pub fn script(&self, name: &str) -> Done {
+        let text =
+            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts").join(name)).expect("a script");
+        self.root(&["sh", "-c", &text])
+    }
+
     /// A property of a unit, as systemctl shows it.
     pub fn property(&self, unit: &str, name: &str) -> String {
         self.root(&["systemctl", "show", "--value", "--property", name, unit]).ok().trim().to_owned()

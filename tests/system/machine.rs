@@ -2,7 +2,10 @@
 
 use super::boot::System;
 
-pub const TESTS: &[super::Test] = &[("it_boots_and_switches_off", it_boots_and_switches_off)];
+pub const TESTS: &[super::Test] = &[
+    ("it_boots_and_switches_off", it_boots_and_switches_off),
+    ("what_runs_is_told_of_what_was_installed", what_runs_is_told_of_what_was_installed),
+];
 
 fn it_boots_and_switches_off() {
     let system = System::boot();
@@ -25,4 +28,26 @@ fn it_boots_and_switches_off() {
         !limited("MemoryMax=20M", "set -o pipefail; head -c 60M /dev/zero | tail -c 60M >/dev/null").status.success()
     );
     system.power_off();
+}
+
+fn what_runs_is_told_of_what_was_installed() {
+    let system = System::boot();
+    // As before an installation: nobody knows of anything.
+    system
+        .root(&["sh", "-c", "groupdel gated; rm -r /etc/gated /var/log/gated; rm -f /var/lib/systemd/catalog/database"])
+        .ok();
+    system.script("after-install.sh").ok();
+    system.root(&["getent", "group", "gated"]).ok();
+    let modes = system.root(&["stat", "--format=%a %U %G", "/etc/gated", "/etc/gated/profiles", "/var/log/gated"]).ok();
+    assert_eq!(modes, "755 root root\n755 root root\n2750 root gated\n");
+    assert!(system.root(&["journalctl", "--list-catalog"]).ok().contains("gated"));
+    // The daemon starts, and is started anew by the next installation.
+    system.root(&["systemctl", "start", "gatedd.service"]).ok();
+    let before = system.property("gatedd.service", "MainPID");
+    system.script("after-install.sh").ok();
+    let after = system.property("gatedd.service", "MainPID");
+    assert_eq!(system.property("gatedd.service", "ActiveState"), "active");
+    assert_ne!(before, after);
+    system.script("before-uninstall.sh").ok();
+    assert_eq!(system.property("gatedd.service", "ActiveState"), "inactive");
 }

@@ -28,6 +28,10 @@ const TESTS: &[(&str, &[Test])] = &[
 ];
 
 fn main() -> ExitCode {
+    // The harness shows a failure's text at its end; where it was raised is enough at once.
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("failed at {}", panic.location().map(ToString::to_string).unwrap_or_default())
+    }));
     let trials = TESTS.iter().flat_map(|(module, tests)| {
         tests.iter().map(move |(name, test)| {
             Trial::test(format!("{module}::{name}"), move || {

@@ -79,8 +79,9 @@ fn nothing_in_a_session_answers_for_it() {
     let tool = pids_of(&system, "sleep");
     // If a way to it were found: from the session's pid namespace, with the host's files.
     let from_inside = |command: &str| {
-        let enter =
-            format!("nsenter --target {tool} --pid -- setpriv --reuid alice --regid alice --init-groups {command}");
+        let enter = format!(
+            "SYSTEMD_LOG_LEVEL=debug nsenter --target {tool} --pid -- setpriv --reuid alice --regid alice --init-groups {command}"
+        );
         system.root(&["sh", "-c", &enter])
     };
     // From the session's control group.
