@@ -32,10 +32,11 @@ attr:getfattr
 strace:strace
 sudo:sudo
 expect:expect
-dbus:dbus-daemon
 systemd:systemd-analyze
 systemd-container:systemd-nspawn
 debootstrap:debootstrap
+dbus-daemon:dbus-daemon
+polkitd:/usr/lib/polkit-1/polkitd
 "
 
 case "${1-}" in
@@ -60,7 +61,7 @@ missing() {
 }
 
 if ! command -v cargo >/dev/null 2>&1; then
-    echo "$0: no Rust toolchain: install Rust 1.89 or newer (https://rustup.rs), then run this again" >&2
+    echo "$0: no Rust toolchain: install Rust 1.91 or newer (https://rustup.rs), then run this again" >&2
     exit 1
 fi
 

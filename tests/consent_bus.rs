@@ -152,6 +152,7 @@ fn prompt(number: u128) -> Prompt {
         level: Level::Ask,
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "/f".into(), line: 3, reason: None },
         remember: Lifetime::Session,
+        group: None,
     };
     let offers = [(Width::Exact, "/srv/x"), (Width::Tree, "/srv/**")];
     let offers = offers.map(|(width, scope)| Offer { width, scope: scope.into() }).to_vec();

@@ -42,6 +42,7 @@ fn request(object: &[u8]) -> Request {
             reason: Some("This file is run outside the sandbox later.".into()),
         },
         remember: Lifetime::Session,
+        group: None,
     }
 }
 

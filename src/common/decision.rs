@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::RequestId;
+use super::id::{GrantId, RequestId};
 
 /// How long an answer holds. The order is the order of duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -109,6 +109,10 @@ pub struct Decision {
     /// Meaningful for `Approved` only.
     pub lifetime: Lifetime,
     pub width: Width,
+    /// The name of the grant that the answer creates, if it outlives its attempt.
+    pub grant: Option<GrantId>,
+    /// Whether whoever answered proved who they are.
+    pub authenticated: bool,
     /// The consent agent and person, such as `tty:alice` or `script:answers.toml`; `policy` or `broker` where nobody was asked.
     pub by: String,
 }

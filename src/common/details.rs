@@ -193,6 +193,8 @@ impl Details {
                     reason: self.rule_reason.map(|reason| text("rule-reason", reason)).transpose()?,
                 },
                 remember: word("longest", &self.longest)?,
+                // Who may answer is the daemon's to know.
+                group: None,
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
@@ -348,6 +350,7 @@ mod tests {
                 level: words.2,
                 rule: RuleRef { profile: rule.0, id: rule.1, file: rule.2, line: rule.3, reason: rule.4 },
                 remember: words.3,
+                group: None,
             };
             let parent = request.object.parent().unwrap_or_else(|| request.object.clone());
             let all = [

@@ -110,4 +110,6 @@ pub struct Request {
     pub rule: RuleRef,
     /// The longest lifetime that the rule's `remember` lets an answer create.
     pub remember: super::decision::Lifetime,
+    /// Members of this group answer, instead of the session's user.
+    pub group: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! The messages between a client's broker and a session supervisor: the whole attack surface between the two.
+//! The messages of a session supervisor: with its broker ([`ToSession`], [`FromSession`]), and with whoever started a call, on
+//! that call's caller link ([`ToCaller`], [`FromCaller`]). They are the whole attack surface between these.
 //!
 //! A stream socket carries frames: a little-endian `u32` length, then that many bytes of postcard. A frame above
 //! [`MAX_FRAME`] or one that does not decode ends the connection. File descriptors travel with the first byte of the frame
@@ -8,15 +9,16 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::access::Access;
 use super::decision::{Decision, Outcome};
-use super::id::{CallId, RequestId, SessionId};
+use super::id::{CallId, GrantId, RequestId, SessionId, Token};
 use super::path::RawPath;
 use super::request::{Operation, Request, RuleRef, Who};
+use super::text::Untrusted;
 
 /// Bytes in a frame at the most: argv and environment are 2 MiB at the most (execve(2)), the rest is small.
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Both ends must be of the same build; raised with every change of a message.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Rows and columns of a terminal, tty_ioctl(4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,8 +48,24 @@ pub enum Network {
     Host,
 }
 
-/// Everything a supervisor needs to build a session and start its first call. Comes with file descriptors in this order:
-/// stdin, stdout, stderr. One that stands for a terminal ([`Launch::on_terminal`]) is replaced by the session's own pty.
+/// When a session ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ends {
+    /// With its first command, or if that cannot be started.
+    WithFirstCall,
+    /// When the broker says [`ToSession::Stop`].
+    WhenStopped,
+}
+
+/// Where a supervisor whose broker went away finds the next one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rendezvous {
+    /// A listening unix socket, outside of the session.
+    pub socket: RawPath,
+    pub token: Token,
+}
+
+/// Everything a supervisor needs to build a session. Comes without file descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub version: u32,
@@ -58,23 +76,34 @@ pub struct Launch {
     pub network: Network,
     /// The lowest Landlock ABI that is acceptable; below it the session is refused.
     pub landlock_abi_min: u32,
-    pub command: Vec<Vec<u8>>,
-    /// `NAME=value` each, as execve(2) takes them.
-    pub environment: Vec<Vec<u8>>,
-    /// Canonical; the supervisor refuses a session that would start elsewhere.
-    pub cwd: RawPath,
-    /// Device and inode of the caller's cwd, so that the same path in the session is the same directory.
-    pub cwd_identity: (u64, u64),
-    pub umask: u32,
-    /// Which of stdin, stdout and stderr are terminals.
-    pub on_terminal: [bool; 3],
-    pub window: Option<WindowSize>,
-    /// Signals that the caller ignores, as a `sigset` bit mask (bit 0 is signal 1).
-    pub ignored_signals: u64,
-    /// Whether each process tree that the main process starts is a call of its own (an agent or a shell), or the whole is one.
-    pub calls_by_child: bool,
     /// Changes in here that policy allows are not recorded one by one.
     pub workspace: RawPath,
+    /// Where the session was opened. Canonical; it must not be hidden by what the session has for itself.
+    pub directory: RawPath,
+    /// The home that the policy was made for, as the client canonicalised it: the session is refused if the user's home,
+    /// canonicalised with the user's file rights, is another one. `None` where who sent this looked itself.
+    pub home: Option<RawPath>,
+    pub ends: Ends,
+    /// `None`: the session ends with its broker.
+    pub rendezvous: Option<Rendezvous>,
+}
+
+/// A command to start as a call. Comes with file descriptors in this order: the caller link ([`ToCaller`], [`FromCaller`]), the
+/// cwd (a directory, perhaps `O_PATH`), stdin, stdout, stderr. On the socket inside a session the connection itself is the
+/// caller link, and the other four come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    pub command: Vec<Vec<u8>>,
+    /// `NAME=value` each, as execve(2) takes them. The supervisor leaves out what the policy denies.
+    pub environment: Vec<Vec<u8>>,
+    /// Canonical; the command is refused if the session has another directory there than the descriptor.
+    pub cwd: RawPath,
+    pub umask: u32,
+    /// Signals that the caller ignores, as a `sigset` bit mask (bit 0 is signal 1).
+    pub ignored_signals: u64,
+    /// Which of stdin, stdout and stderr are terminals. Those are replaced by a pty of the session's own.
+    pub on_terminal: [bool; 3],
+    pub window: Option<WindowSize>,
 }
 
 /// From the broker to the supervisor.
@@ -82,16 +111,39 @@ pub struct Launch {
 pub enum ToSession {
     /// The first message, once.
     Launch(Box<Launch>),
+    /// At any time, any number of times.
+    Start(Box<Start>),
     Decided(Decision),
     /// The record with this number is in the audit log (`true`), or could not be written (`false`: do not perform).
     Recorded(u64, bool),
-    /// Send a signal to the call's foreground process group.
-    Signal(i32),
-    Resize(WindowSize),
-    /// The caller is in the foreground again: continue a stopped call.
-    Continue,
+    /// Forget a grant: the next attempt is asked again.
+    Revoke(GrantId),
     /// End the session: kill everything in it.
     Stop,
+}
+
+/// From the supervisor to whoever started a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToCaller {
+    /// Comes with the pty's master where [`Start::on_terminal`] names a terminal. The command is executed next.
+    Started { call: CallId },
+    /// The command was stopped by this signal (^Z).
+    Stopped(i32),
+    /// The last message: the command has ended.
+    Ended(Ended),
+    /// The last message: the command was not started, or cannot be watched any more. The text holds no tool's words.
+    Failed(String),
+}
+
+/// From whoever started a call to the supervisor. The end of the link before the command's end kills the call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromCaller {
+    /// On the socket inside a session only: first and once.
+    Start(Box<Start>),
+    /// Send a signal to the call's foreground process group.
+    Signal(i32),
+    /// The caller is in the foreground again: continue a stopped call.
+    Continue,
 }
 
 /// How a call's first process ended, wait(2).
@@ -121,31 +173,62 @@ pub struct Record {
     pub by: String,
 }
 
+/// A call whose command has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningCall {
+    pub call: CallId,
+    /// The command's process in the supervisor's pid namespace.
+    pub pid: i32,
+    pub program: RawPath,
+    pub argv: Vec<Untrusted>,
+}
+
+/// What a session has when its supervisor comes to a new broker. Nothing is asked: that was denied when the old one went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Each a `policy::Grant` in postcard; opaque here.
+    pub grants: Vec<Vec<u8>>,
+    pub calls: Vec<RunningCall>,
+}
+
+/// Who a supervisor is that connected by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub version: u32,
+    pub session: SessionId,
+    /// `None` from one that still is root, which its socket proves; it waits for [`ToSession::Launch`].
+    pub token: Option<Token>,
+    /// Of one that had a broker before.
+    pub resumed: Option<Resumed>,
+}
+
 /// From the supervisor to the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromSession {
-    /// Comes with the pty's master where [`Launch::on_terminal`] names a terminal. The command starts next.
+    /// First, from a supervisor that connected by itself.
+    Hello(Box<Hello>),
+    /// The session is built and takes calls.
     Ready {
         landlock_abi: u32,
     },
-    /// The session could not be built; the text is for the caller and holds no tool's words. The supervisor exits.
+    /// The session could not be built, or cannot go on; the text is for the caller and holds no tool's words. The supervisor
+    /// exits.
     Failed(String),
     CallStarted {
         call: CallId,
         pid: i32,
         program: RawPath,
-        argv: Vec<super::text::Untrusted>,
+        argv: Vec<Untrusted>,
+    },
+    /// The command of a call has ended; what it left behind may live on and ask.
+    CallEnded {
+        call: CallId,
+        ended: Ended,
     },
     Ask(Box<Request>),
     /// The process behind a request is gone or was interrupted; drop it.
     Cancel(RequestId),
     Record(Box<Record>),
-    /// The first call's process was stopped by this signal (^Z).
-    Stopped(i32),
-    CallEnded {
-        call: CallId,
-        ended: Ended,
-    },
 }
 
 /// A frame that cannot be read.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use crate::daemon::audit::DEFAULT_PATH;
+use crate::common::details::session_id;
+use crate::common::id::SessionId;
 use crate::policy::ProfileSelector;
 
 /// Run a command so that every change of a file outside its granted scope waits for a person's consent.
@@ -14,37 +15,101 @@ use crate::policy::ProfileSelector;
 #[command(name = "gated-run", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Supervise the session from this very process instead of asking gatedd (needs root)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["session", "new_session"])]
     pub embedded: bool,
 
-    /// Policy of the session: the name of a profile, or a file (with a `/`, or ending in `.toml`)
-    #[arg(long, value_name = "NAME|FILE", default_value = "coder", value_parser = profile)]
-    pub profile: ProfileSelector,
+    /// Policy of the session: the name of a profile, by default coder; with --embedded also a file (with a `/`, or ending in `.toml`)
+    #[arg(long, value_name = "NAME|FILE", value_parser = profile, conflicts_with = "session")]
+    pub profile: Option<ProfileSelector>,
 
-    /// Who is asked: this terminal (auto: if there is one), a file of answers, or nobody
-    #[arg(long, value_name = "auto|tty|script:FILE|none", default_value = "auto", value_parser = consent)]
-    pub consent: Consent,
+    /// Who is asked: this terminal (auto: if there is one), a file of answers, or nobody here
+    #[arg(long, value_name = "auto|tty|script:FILE|none", value_parser = consent)]
+    pub consent: Option<Consent>,
 
     /// Write what happens as JSON lines to a file, or to an open file descriptor
     #[arg(long, value_name = "FILE|fd:N", value_parser = events)]
     pub events: Option<EventsTo>,
 
+    /// Run the command in this session, beside what runs there
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub session: Option<SessionId>,
+
+    /// Open a session that lasts until `gatedctl session stop`, and print its id
+    #[arg(long, conflicts_with_all = ["session", "consent", "events", "command"])]
+    pub new_session: bool,
+
     /// Run the command as this user instead (name or number; for root only)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "session")]
     pub user: Option<String>,
 
-    /// The audit log
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
-    pub audit: PathBuf,
+    /// The audit log of --embedded
+    #[arg(long, value_name = "FILE", requires = "embedded")]
+    pub audit: Option<PathBuf>,
 
     /// The command and its arguments, as they are
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required_unless_present = "new_session",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     pub command: Vec<OsString>,
 }
 
 const AFTER_HELP: &str = "\
 The exit status is the command's own; 128 and the signal's number if a signal ended it; 126 if it cannot be executed, \
 127 if it is not found, 125 if gated-run itself failed.";
+
+/// A choice that there is not where gated-run was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    #[error(
+        "--{0} is not for a command inside a session: it runs in this session, under its policy, and whoever is asked \
+         outside is asked for it too"
+    )]
+    Inside(&'static str),
+    #[error(
+        "a profile's file is for --embedded only: put it into ~/.config/gated/profiles as NAME.toml and use --profile NAME"
+    )]
+    ProfileFile,
+}
+
+impl Arguments {
+    /// The profile, without one that was named the one for coding agents.
+    pub fn profile(&self) -> ProfileSelector {
+        self.profile.clone().unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()))
+    }
+
+    /// The profile's name for the daemon, which reads no files of its callers.
+    pub fn profile_name(&self) -> Result<String, ArgumentError> {
+        match self.profile() {
+            ProfileSelector::Name(name) => Ok(name),
+            ProfileSelector::File(_) => Err(ArgumentError::ProfileFile),
+        }
+    }
+
+    pub fn consent(&self) -> Consent {
+        self.consent.clone().unwrap_or(Consent::Auto)
+    }
+
+    /// Inside a session the one thing to choose is the command.
+    pub fn check_inside(&self) -> Result<(), ArgumentError> {
+        let chosen = [
+            ("embedded", self.embedded),
+            ("profile", self.profile.is_some()),
+            ("consent", self.consent.is_some()),
+            ("events", self.events.is_some()),
+            ("session", self.session.is_some()),
+            ("new-session", self.new_session),
+            ("user", self.user.is_some()),
+            ("audit", self.audit.is_some()),
+        ];
+        match chosen.into_iter().find(|(_, is_chosen)| *is_chosen) {
+            Some((name, _)) => Err(ArgumentError::Inside(name)),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +156,11 @@ fn profile(text: &str) -> Result<ProfileSelector, String> {
     }
 }
 
+fn session(text: &str) -> Result<SessionId, String> {
+    session_id(text)
+        .map_err(|_| "expected the 8 hexadecimal digits of a session, as gatedctl sessions shows them".into())
+}
+
 fn consent(text: &str) -> Result<Consent, String> {
     match text.split_once(':') {
         None if text == "auto" => Ok(Consent::Auto),
@@ -109,5 +179,55 @@ fn events(text: &str) -> Result<EventsTo, String> {
             Ok(fd) if fd >= 1 => Ok(EventsTo::Fd(fd)),
             _ => Err("expected fd: and the number of an open file descriptor".into()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Arguments, clap::error::ErrorKind> {
+        Arguments::try_parse_from(line.split(' ')).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn what_excludes_each_other_is_refused() {
+        use clap::error::ErrorKind::{ArgumentConflict, MissingRequiredArgument, ValueValidation};
+        let cases = [
+            ("gated-run --new-session true", ArgumentConflict),
+            ("gated-run --embedded --session 0123abcd true", ArgumentConflict),
+            ("gated-run --session 0123abcd --profile strict true", ArgumentConflict),
+            ("gated-run --session 0123abcd", MissingRequiredArgument),
+            ("gated-run --audit /a true", MissingRequiredArgument),
+            ("gated-run --session 123 true", ValueValidation),
+            ("gated-run --session ../../etc true", ValueValidation),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(parsed(line).err(), Some(expected), "{line}");
+        }
+        for line in [
+            "gated-run --new-session",
+            "gated-run --new-session --profile strict",
+            "gated-run --session 0123abcd -- -c",
+        ] {
+            assert!(parsed(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn inside_only_the_command_can_be_chosen() {
+        assert_eq!(parsed("gated-run make --embedded").unwrap().check_inside(), Ok(()));
+        let line = "gated-run --embedded make";
+        assert_eq!(parsed(line).unwrap().check_inside(), Err(ArgumentError::Inside("embedded")));
+        assert_eq!(
+            parsed("gated-run --consent none make").unwrap().check_inside(),
+            Err(ArgumentError::Inside("consent"))
+        );
+    }
+
+    #[test]
+    fn the_daemon_takes_names_of_profiles_only() {
+        assert_eq!(parsed("gated-run make").unwrap().profile_name(), Ok("coder".to_owned()));
+        assert_eq!(parsed("gated-run --profile ./x make").unwrap().profile_name(), Err(ArgumentError::ProfileFile));
     }
 }

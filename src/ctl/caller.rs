@@ -1,5 +1,5 @@
-//! Who called, and who the tool will be. Runs as root; believes sudo's variables (which only root can have set) as far as
-//! the user database agrees with them.
+//! Who called, and who the tool will be. Runs as the caller; from root it believes sudo's variables (which only root can have
+//! set) as far as the user database agrees with them.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -9,7 +9,6 @@ use nix::unistd::{Uid, User, geteuid, getgrouplist};
 
 use crate::common::path::RawPath;
 use crate::common::wire::Identity;
-use crate::policy::Profile;
 
 /// Nobody to run the tool as.
 #[derive(Debug, thiserror::Error)]
@@ -40,13 +39,12 @@ pub struct Caller {
 impl Caller {
     /// From the process's own ids, sudo's variables in `environment`, and `--user`.
     pub fn find(environment: &Environment, wanted: Option<&str>) -> Result<Caller, CallerError> {
-        if !geteuid().is_root() {
-            return Err(CallerError::NotRoot);
-        }
-        let by_sudo = environment.get(b"SUDO_UID").is_some();
-        let invoking = match environment.get(b"SUDO_UID") {
+        // Those of anybody else are anybody's.
+        let sudo_uid = environment.get(b"SUDO_UID").filter(|_| geteuid().is_root());
+        let by_sudo = sudo_uid.is_some();
+        let invoking = match sudo_uid {
             Some(uid) => sudo_user(&String::from_utf8_lossy(uid), environment)?,
-            None => User::from_uid(geteuid())?.ok_or_else(|| CallerError::NoSuchUser("0".into()))?,
+            None => User::from_uid(geteuid())?.ok_or_else(|| CallerError::NoSuchUser(geteuid().to_string()))?,
         };
         let tool = match wanted {
             None => invoking.clone(),
@@ -64,9 +62,23 @@ impl Caller {
         Ok(Caller { invoking: identity(&invoking)?, tool: identity(&tool)?, shell, by_sudo })
     }
 
-    /// The tool's environment: the caller's, with the words that sudo or root's login made wrong put right, without what
-    /// the profile denies.
-    pub fn environment_for(&self, own: &Environment, profile: &Profile) -> Vec<Vec<u8>> {
+    /// Whether this process is root for another person, as whom it can do without root.
+    pub fn is_root_for_another(&self) -> bool {
+        geteuid().is_root() && self.invoking.uid != 0
+    }
+
+    /// The tool's user, where it is not the caller.
+    pub fn other_user(&self) -> Option<&str> {
+        (self.tool.uid != self.invoking.uid).then_some(self.tool.name.as_str())
+    }
+
+    /// The tool's home as it is, with links followed; one that does not exist as the user database has it.
+    pub fn home(&self) -> RawPath {
+        std::fs::canonicalize(self.tool.home.as_path()).map_or_else(|_| self.tool.home.clone(), RawPath::from)
+    }
+
+    /// The tool's environment: the caller's, with the words that sudo or root's login made wrong put right.
+    pub fn environment_for(&self, own: &Environment) -> Vec<Vec<u8>> {
         let mut variables = own.0.clone();
         if self.by_sudo {
             for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "SUDO_HOME"] {
@@ -81,8 +93,7 @@ impl Caller {
             }
             variables.remove(b"MAIL".as_slice());
         }
-        let kept = variables.into_iter().filter(|(name, _)| profile.keeps_variable(name));
-        kept.map(|(name, value)| [name, value].join(&b'=')).collect()
+        variables.into_iter().map(|(name, value)| [name, value].join(&b'=')).collect()
     }
 }
 
@@ -94,6 +105,11 @@ impl Environment {
     /// This process's own.
     pub fn own() -> Environment {
         Environment(std::env::vars_os().map(|(name, value)| (OsString::into_vec(name), value.into_vec())).collect())
+    }
+
+    /// `NAME=value` each.
+    pub fn words(&self) -> Vec<Vec<u8>> {
+        self.0.iter().map(|(name, value)| [name.as_slice(), value].join(&b'=')).collect()
     }
 
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {

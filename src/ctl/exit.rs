@@ -1,4 +1,4 @@
-//! Exit statuses of `gated-run`, as env(1) and the shells have them. Pure.
+//! Exit statuses of `gated-run`, as env(1) and the shells have them.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// The status for a command that ended so.
-pub fn status_of(ended: Ended) -> ExitCode {
+fn status_of(ended: Ended) -> ExitCode {
     ExitCode::from(match ended {
         // exit(3) keeps the low eight bits.
         Ended::Exited(status) => (status & 0xff) as u8,
@@ -20,8 +20,17 @@ pub fn status_of(ended: Ended) -> ExitCode {
     })
 }
 
+/// The status for a command's end, after a line on stderr where the command cannot tell it itself.
+pub fn report(ended: Ended, command: &[Vec<u8>]) -> ExitCode {
+    let name = command.first().map(|name| name.escape_ascii().to_string()).unwrap_or_default();
+    if let Some(line) = line_of(ended, &name) {
+        eprintln!("{line}");
+    }
+    status_of(ended)
+}
+
 /// One line for stderr, for an end that the command cannot tell itself.
-pub fn line_of(ended: Ended, command: &str) -> Option<String> {
+fn line_of(ended: Ended, command: &str) -> Option<String> {
     match ended {
         Ended::NotExecuted(errno) => {
             Some(format!("gated-run: cannot execute {command}: {}", nix::errno::Errno::from_raw(errno).desc()))

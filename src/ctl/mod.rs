@@ -3,13 +3,21 @@
 
 pub mod arguments;
 pub mod caller;
+pub mod client;
 pub mod clientlink;
 pub mod control;
+pub mod embedded;
+pub mod eventpipe;
 pub mod exit;
+pub mod inside;
+pub mod order;
+pub mod ownprofiles;
 pub mod proxies;
 pub mod records;
 pub mod relay;
 pub mod run;
 pub mod screen;
+pub mod served;
+pub mod service;
 pub mod start;
 pub mod terminal;

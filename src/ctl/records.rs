@@ -73,7 +73,7 @@ pub enum Asked {
 }
 
 /// Open whatever a consent agent needs.
-pub fn open_consent(caller: &Caller, profile: &Profile, choice: &Consent) -> Result<Asked, RecordsError> {
+pub fn open_consent(caller: &Caller, places: &Places, choice: &Consent) -> Result<Asked, RecordsError> {
     let tty = || {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         openat(CWD, "/dev/tty", flags, Mode::empty()).map_err(io::Error::from)
@@ -84,9 +84,8 @@ pub fn open_consent(caller: &Caller, profile: &Profile, choice: &Consent) -> Res
         Consent::Tty => tty().map(Asked::Person).map_err(RecordsError::NoTerminal),
         Consent::Script(path) => {
             let text = as_caller(caller, "read", path, |path| fs::read_to_string(path))?;
-            let places = Places { home: Some(profile.home.clone()), workspace: profile.workspace.clone() };
             let name = path.as_os_str().as_encoded_bytes().escape_ascii().to_string();
-            Ok(Asked::Script(Script::parse(&name, &text, &places)?))
+            Ok(Asked::Script(Script::parse(&name, &text, places)?))
         }
     }
 }
@@ -95,6 +94,15 @@ impl Asked {
     /// Whether somebody reads the prompts, who must not be tired by them.
     pub fn is_a_person(&self) -> bool {
         matches!(self, Asked::Person(_))
+    }
+
+    /// The word by which a daemon knows it; `None` for nobody.
+    pub fn kind(&self) -> Option<&'static str> {
+        match self {
+            Asked::Person(_) => Some("terminal"),
+            Asked::Script(_) => Some("script"),
+            Asked::Nobody => None,
+        }
     }
 
     /// The consent agent. Needs a tokio runtime.

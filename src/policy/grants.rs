@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::access::Access;
+use crate::common::access::{Access, Level};
 use crate::common::decision::{Lifetime, Width};
-use crate::common::id::CallId;
+use crate::common::id::{CallId, GrantId};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::scope::Pattern;
@@ -15,6 +15,7 @@ use crate::common::scope::Pattern;
 /// A scope, an access and a lifetime that somebody said yes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
+    pub id: GrantId,
     pub access: Access,
     /// What was asked for; always covered.
     pub object: RawPath,
@@ -25,6 +26,8 @@ pub struct Grant {
     pub call: Option<CallId>,
     /// Whether whoever answered proved who they are: only then it lifts `authenticate`.
     pub authenticated: bool,
+    /// The group whose member answered, where the rule asked for one: it lifts what asks for that group, and nothing else.
+    pub group: Option<String>,
     /// The consent agent and person, as in [`crate::common::decision::Decision::by`].
     pub by: String,
 }
@@ -43,6 +46,7 @@ impl Grant {
     ///
     /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`.
     pub fn from_answer(
+        id: GrantId,
         request: &Request,
         width: Width,
         lifetime: Lifetime,
@@ -52,19 +56,42 @@ impl Grant {
         let pattern = scope(request, width, home)?;
         let lifetime = lifetime.min(request.remember);
         Ok(Grant {
+            id,
             access: request.access,
             object: request.object.clone(),
             pattern,
             lifetime,
             call: (lifetime != Lifetime::Session).then_some(request.call),
             authenticated: false,
+            group: request.group.clone(),
             by: by.to_owned(),
         })
     }
 
-    fn holds_for(&self, access: Access, call: CallId, authenticated: bool) -> bool {
-        self.access == access && self.call.is_none_or(|own| own == call) && (self.authenticated || !authenticated)
+    /// Whether both say the same, whatever they are called.
+    fn equals(&self, other: &Grant) -> bool {
+        *self == Grant { id: self.id, ..other.clone() }
     }
+
+    /// Whether it would have lifted this request, had it been there before.
+    pub fn answers(&self, request: &Request) -> bool {
+        let needed = Needed { authenticated: request.level == Level::Authenticate, group: request.group.as_deref() };
+        self.holds_for(request.access, request.call, needed) && self.pattern.matches(&request.object)
+    }
+
+    fn holds_for(&self, access: Access, call: CallId, needed: Needed<'_>) -> bool {
+        self.access == access
+            && self.call.is_none_or(|own| own == call)
+            && (self.authenticated || !needed.authenticated)
+            && self.group.as_deref() == needed.group
+    }
+}
+
+/// What a rule asks of a grant that is to lift it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needed<'a> {
+    pub authenticated: bool,
+    pub group: Option<&'a str>,
 }
 
 /// The widths that a person may be offered, from narrow to wide.
@@ -112,8 +139,10 @@ impl Grants {
 
     /// Keeps a grant. `false` if there is nothing to keep: it was for one attempt, or an equal one is here.
     pub fn add(&mut self, grant: Grant) -> bool {
-        let known =
-            self.by_object.get(&grant.object).is_some_and(|at| at.iter().any(|&at| self.get(at) == Some(&grant)));
+        let known = self
+            .by_object
+            .get(&grant.object)
+            .is_some_and(|at| at.iter().any(|&at| self.get(at).is_some_and(|own| own.equals(&grant))));
         if grant.lifetime == Lifetime::Attempt || known {
             return false;
         }
@@ -132,11 +161,22 @@ impl Grants {
 
     /// Drops what was granted to a call that has ended. Positions from before mean nothing afterwards.
     pub fn end_call(&mut self, call: CallId) {
-        if self.list.iter().any(|grant| grant.call == Some(call)) {
-            for grant in std::mem::take(self).list.into_iter().filter(|grant| grant.call != Some(call)) {
+        self.drop_all(|grant| grant.call == Some(call));
+    }
+
+    /// Drops one grant; `false` if it is not here. Positions from before mean nothing afterwards.
+    pub fn revoke(&mut self, id: GrantId) -> bool {
+        self.drop_all(|grant| grant.id == id)
+    }
+
+    fn drop_all(&mut self, is_over: impl Fn(&Grant) -> bool) -> bool {
+        let found = self.list.iter().any(&is_over);
+        if found {
+            for grant in std::mem::take(self).list.into_iter().filter(|grant| !is_over(grant)) {
                 self.enter(grant);
             }
         }
+        found
     }
 
     pub fn get(&self, at: usize) -> Option<&Grant> {
@@ -155,12 +195,12 @@ impl Grants {
         self.list.is_empty()
     }
 
-    /// The position of a grant that holds for this path; `authenticated` if nothing less will do.
-    pub(super) fn find(&self, access: Access, path: &RawPath, call: CallId, authenticated: bool) -> Option<usize> {
+    /// The position of a grant that holds for this path.
+    pub(super) fn find(&self, access: Access, path: &RawPath, call: CallId, needed: Needed<'_>) -> Option<usize> {
         if self.list.is_empty() {
             return None;
         }
-        let holds = |at: &usize| self.get(*at).is_some_and(|grant| grant.holds_for(access, call, authenticated));
+        let holds = |at: &usize| self.get(*at).is_some_and(|grant| grant.holds_for(access, call, needed));
         if let Some(&at) = self.by_object.get(path).into_iter().flatten().find(|at| holds(at)) {
             return Some(at);
         }
@@ -175,10 +215,10 @@ impl Grants {
         access: Access,
         pattern: &Pattern,
         call: CallId,
-        authenticated: bool,
+        needed: Needed<'_>,
     ) -> Option<usize> {
         self.list.iter().position(|grant| {
-            grant.holds_for(access, call, authenticated)
+            grant.holds_for(access, call, needed)
                 && (grant.pattern.covers(pattern) || Pattern::literal(&grant.object) == *pattern)
         })
     }

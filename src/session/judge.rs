@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::calls::{Calls, MAIN};
+use super::calls::Call;
 use super::floor::Scratch;
 use super::interrupt;
 use super::listener::Answer;
@@ -17,7 +17,7 @@ use super::upstream::{Unasked, Upstream};
 use crate::common::access::{Access, Level};
 use crate::common::decision::{Decision, Lifetime, Outcome};
 use crate::common::errno::Errno;
-use crate::common::id::{CallId, RequestId, SessionId};
+use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
 use crate::common::wire::Record;
@@ -104,7 +104,7 @@ pub struct Permit(());
 /// What was said yes to while this attempt waits; it holds for this attempt alone.
 #[derive(Debug, Default)]
 pub struct Approvals {
-    yes: Vec<Wanted>,
+    yes: Vec<(Wanted, Level)>,
     names_moved: bool,
 }
 
@@ -118,11 +118,13 @@ impl Approvals {
         self.names_moved
     }
 
-    /// Whether it was this that somebody said yes to: the object, what is done with it, and where it goes.
-    fn cover(&self, wanted: &Wanted) -> bool {
-        self.yes.iter().any(|approved| {
-            (&approved.object, approved.operation, &approved.other, approved.is_directory)
-                == (&wanted.object, wanted.operation, &wanted.other, wanted.is_directory)
+    /// Whether it was this that somebody said yes to, and no less was needed for it: the object, what is done with it, and
+    /// where it goes.
+    fn cover(&self, wanted: &Wanted, level: Level) -> bool {
+        self.yes.iter().any(|(approved, at)| {
+            level <= *at
+                && (&approved.object, approved.operation, &approved.other, approved.is_directory)
+                    == (&wanted.object, wanted.operation, &wanted.other, wanted.is_directory)
         })
     }
 }
@@ -163,7 +165,7 @@ struct Asker {
 
 /// A question that is open at the broker.
 struct Question {
-    request: Request,
+    request: Arc<Request>,
     answer: Receiver<Decision>,
 }
 
@@ -173,29 +175,20 @@ pub struct Judge {
     scratch: Scratch,
     grants: RwLock<Grants>,
     session: SessionId,
-    calls: Calls,
     workspace: RawPath,
     upstream: Upstream,
     parked: Mutex<HashMap<Asker, (Instant, Question)>>,
 }
 
 impl Judge {
-    pub fn new(
-        policy: Policy,
-        scratch: Scratch,
-        session: SessionId,
-        calls: Calls,
-        workspace: RawPath,
-        upstream: Upstream,
-    ) -> Judge {
+    pub fn new(policy: Policy, scratch: Scratch, session: SessionId, workspace: RawPath) -> Judge {
         Judge {
             policy,
             scratch,
             grants: RwLock::default(),
             session,
-            calls,
             workspace,
-            upstream,
+            upstream: Upstream::default(),
             parked: Mutex::default(),
         }
     }
@@ -215,7 +208,7 @@ impl Judge {
 
     /// Whether one of those rules speaks about this name, whatever was granted.
     pub fn guards_name(&self, name: &RawPath) -> bool {
-        self.policy.floating(Access::Write, name, MAIN, &Grants::new()).is_some()
+        self.policy.floating(Access::Write, name, CallId(0), &Grants::new()).is_some()
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give
@@ -237,23 +230,23 @@ impl Judge {
                 verdict.level = Level::Ask;
             }
             match verdict.level {
-                Level::Allow | Level::Notify | Level::Ask if approvals.cover(wanted) => {}
+                Level::Allow | Level::Notify | Level::Ask | Level::Authenticate
+                    if approvals.cover(wanted, verdict.level) => {}
                 Level::Allow if matches!(verdict.basis, Source::Scratch(_)) => {}
                 Level::Allow if granted_by.is_none() && wanted.object.is_within(&self.workspace) => {}
                 Level::Allow | Level::Notify => {
                     let outcome = if granted_by.is_some() { Outcome::Granted } else { Outcome::Allowed };
                     to_record.push((wanted, verdict, call, outcome, granted_by.unwrap_or_default()));
                 }
-                Level::Ask => {
+                Level::Ask | Level::Authenticate => {
                     if let Some(errno) = foresee() {
                         return Err(errno.into());
                     }
                     self.ask(target, wanted, &verdict)?;
-                    approvals.yes.push(wanted.clone());
+                    approvals.yes.push((wanted.clone(), verdict.level));
                     return Err(Halt::Again);
                 }
-                // Nobody can prove who they are to this broker, so `authenticate` is no.
-                Level::Authenticate | Level::Deny => {
+                Level::Deny => {
                     if let Some(errno) = foresee() {
                         return Err(errno.into());
                     }
@@ -286,7 +279,7 @@ impl Judge {
     /// The strictest verdict on the object and on what its change touches besides, and who gave the grant if one decided.
     fn verdict(&self, target: &Target<'_>, wanted: &Wanted) -> Result<(Verdict, CallId, Option<String>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
-        let call = if grants.is_empty() { MAIN } else { self.call_of(target)? };
+        let call = if grants.is_empty() { target.call().id() } else { target.call_id()? };
         let mut strictest = self.policy.decide(Access::Write, &wanted.object, call, &grants);
         let mut consider = |other: Verdict| {
             if other.level > strictest.level {
@@ -309,10 +302,6 @@ impl Judge {
             _ => None,
         };
         Ok((strictest, call, by))
-    }
-
-    fn call_of(&self, target: &Target<'_>) -> Result<CallId, Halt> {
-        Ok(self.calls.of(target.outer_procfs(), target.status()?.process))
     }
 
     /// Holds the thread until somebody answers. `Ok` means yes.
@@ -346,15 +335,16 @@ impl Judge {
                 },
             }
         };
-        self.keep(&question.request, &decision);
-        if decision.outcome == Outcome::Approved { Ok(()) } else { Err(Errno::ACCES.into()) }
+        // Whoever would only take a proven answer takes no other, whatever the broker holds for one.
+        let suffices = verdict.level < Level::Authenticate || decision.authenticated;
+        if decision.outcome == Outcome::Approved && suffices { Ok(()) } else { Err(Errno::ACCES.into()) }
     }
 
     fn put_question(&self, target: &Target<'_>, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {
         let request = Request {
             id: RequestId::random().map_err(|_| Errno::ACCES)?,
             session: self.session.clone(),
-            call: self.call_of(target)?,
+            call: target.call_id()?,
             who: target.who()?,
             access: Access::Write,
             operation: wanted.operation,
@@ -364,8 +354,10 @@ impl Judge {
             level: verdict.level,
             rule: self.policy.rule(verdict),
             remember: self.policy.remember(verdict),
+            group: self.policy.group(verdict).map(str::to_owned),
         };
-        match self.upstream.ask(request.clone()) {
+        let request = Arc::new(request);
+        match self.upstream.ask(Arc::clone(&request)) {
             Ok(answer) => Ok(Question { request, answer }),
             Err(Unasked::NoBroker) => Err(Errno::ACCES.into()),
             Err(Unasked::TooMany) => {
@@ -392,15 +384,48 @@ impl Judge {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers an answer that outlives its attempt. One that is broader than allowed is good for the attempt alone.
+    /// The broker's decision. What it grants is remembered before anybody goes on. One for a question that nobody waits for
+    /// any more means nothing.
+    pub fn decided(&self, decision: Decision) {
+        if let Some(question) = self.upstream.answered(decision.request) {
+            self.keep(&question.request, &decision);
+            question.answer(decision);
+        }
+    }
+
+    /// Remembers an answer that outlives its attempt. One that is broader than allowed, or has no name by which it could be
+    /// revoked, is good for the attempt alone.
     fn keep(&self, request: &Request, decision: &Decision) {
         if decision.outcome != Outcome::Approved || decision.lifetime == Lifetime::Attempt {
             return;
         }
         let home = &self.policy.profile().home;
-        if let Ok(grant) = Grant::from_answer(request, decision.width, decision.lifetime, &decision.by, home) {
-            self.grants.write().unwrap_or_else(PoisonError::into_inner).add(grant);
+        let made = decision
+            .grant
+            .and_then(|id| Grant::from_answer(id, request, decision.width, decision.lifetime, &decision.by, home).ok());
+        if let Some(grant) = made {
+            let authenticated = decision.authenticated;
+            self.change_grants(|grants| grants.add(Grant { authenticated, ..grant }));
         }
+    }
+
+    /// Forgets a grant.
+    pub fn revoke(&self, id: GrantId) {
+        self.change_grants(|grants| grants.revoke(id));
+    }
+
+    /// Nobody is left of a call.
+    pub fn end_call(&self, call: &Call) {
+        self.change_grants(|grants| call.ids().into_iter().for_each(|id| grants.end_call(id)));
+    }
+
+    /// All grants as they are.
+    pub fn grants(&self) -> Vec<Grant> {
+        self.grants.read().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn change_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> T {
+        change(&mut self.grants.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Puts a verdict of our own into the records; `false` if it could not be written.

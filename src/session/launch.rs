@@ -1,6 +1,7 @@
-//! From a [`Launch`] to a session whose first command is about to be executed. Runs as root until the session's init
-//! exists, then leaves root for good; the only input so far is what the client sent, and the client was root itself.
+//! From a [`Launch`] to a session that takes calls. Runs as root until the session's init exists, then leaves root for good; the
+//! only input so far is what the broker sent, and that is root itself.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
@@ -8,24 +9,24 @@ use std::sync::Arc;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::life;
-use super::supervise::supervise;
+use super::floor;
+use super::judge::Judge;
+use super::life::{self, Parts};
+use super::perform::Performer;
+use super::resolve::Resolver;
+use super::upstream::BrokerLink;
 use crate::common::path::RawPath;
 use crate::common::wire::{self, FromSession, Launch, ToSession};
+use crate::policy::decide::Policy;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
-use crate::tool::descriptors::{become_silent, close_all_but, unfit_for_stdio};
+use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::init::{self, InitOrder};
 use crate::tool::link::{self, Link, LinkError};
-use crate::tool::messages::{CallOrder, FromCall, FromInit, NativeRoot, ToCall, ToInit};
+use crate::tool::messages::{FromInit, NativeRoot, ToInit};
 use crate::tool::mounts::{MountError, Places, build_view};
-use crate::tool::namespaces::{InitProcess, start_init};
-use crate::tool::privileges::{PrivilegeError, leave_root};
-
-/// The supervisor's link to the broker.
-pub type BrokerLink = Link<FromSession, ToSession>;
-/// The supervisor's link to a call: its leader, and before the command's execve(2) the command's child.
-pub type CallLink = Link<ToCall, FromCall>;
+use crate::tool::namespaces::start_init;
+use crate::tool::privileges::{PrivilegeError, leave_root, with_file_rights_of};
 
 /// Descriptors that one session may hold at once: three for each trapped call that is being served, and a reserve.
 const DESCRIPTORS: u64 = 65_536;
@@ -40,23 +41,21 @@ pub enum LaunchError {
     NotStartedByUs,
     #[error("gated-session must be started as root")]
     NotRoot,
-    #[error("the client has wire version {theirs}, gated-session has {}", wire::VERSION)]
+    #[error("the broker has wire version {theirs}, gated-session has {}", wire::VERSION)]
     Version { theirs: u32 },
-    #[error("the client sent {0} file descriptors instead of 3")]
-    Descriptors(usize),
-    #[error("{stream} is {what}; the tool could leave the session through it")]
-    Stdio { stream: &'static str, what: &'static str },
-    #[error("the client: {0}")]
-    Client(LinkError),
-    #[error("the client ended before it said what to start")]
-    NoClient,
+    #[error("the broker: {0}")]
+    Broker(LinkError),
+    #[error("the broker ended before it said what to start")]
+    NoBroker,
+    #[error("the policy was made for the home {theirs:?}, but the user's is {ours:?}")]
+    Home { theirs: RawPath, ours: RawPath },
     #[error(transparent)]
     Mounts(#[from] MountError),
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
     #[error("cannot {step}: {source}")]
     Step { step: &'static str, source: io::Error },
-    #[error("the client sent no profile: {0}")]
+    #[error("the broker sent no profile: {0}")]
     Profile(#[from] Undecodable),
     #[error("{0}")]
     Init(String),
@@ -64,29 +63,6 @@ pub enum LaunchError {
 
 fn step(step: &'static str) -> impl FnOnce(io::Error) -> LaunchError {
     move |source| LaunchError::Step { step, source }
-}
-
-/// A session that is built and waits for its listener to be served.
-pub struct Session {
-    pub launch: Launch,
-    pub profile: Profile,
-    /// Who gives the right to change what is in the session's scratch.
-    pub scratch: Scratch,
-    pub broker: Arc<BrokerLink>,
-    pub init: InitProcess,
-    /// To start further calls.
-    pub init_link: Link<ToInit, FromInit>,
-    /// The first call; its command waits for [`ToCall::Go`].
-    pub call: Arc<CallLink>,
-    /// The first call's main process in the supervisor's pid namespace.
-    pub main_pid: i32,
-    /// The listener of the tool's filter.
-    pub listener: Option<OwnedFd>,
-    /// Where a trapped call may continue, and no further; what the floor enforces.
-    pub native: Vec<NativeRoot>,
-    /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
-    pub outer_proc: OwnedFd,
-    pub landlock_abi: u32,
 }
 
 /// The process `gated-session`: from the socket on descriptor 0, through the session, to the exit status.
@@ -101,28 +77,18 @@ pub fn main() -> ExitCode {
         eprintln!("gated-session: {}", LaunchError::NotStartedByUs);
         return ExitCode::from(125);
     };
-    let built = enter_own_session(&broker).and_then(|()| receive_order(&broker));
-    let order = match built {
-        Ok(order) => order,
-        Err(error) => return refuse(&broker, &error),
-    };
-    let broker = Arc::new(broker);
-    match build(order, Arc::clone(&broker)) {
-        Ok(mut session) => match supervise(&mut session) {
-            Ok(answers) => {
-                life::run(session, answers);
-                ExitCode::SUCCESS
-            }
-            Err(error) => refuse(&broker, &error),
-        },
-        Err(error) => refuse(&broker, &error),
+    let launched = enter_own_session(&broker).and_then(|()| receive_launch(&broker));
+    match launched.and_then(|launch| build(launch, &broker)) {
+        Ok(parts) => {
+            life::run(parts, broker);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            // A broker that is gone needs no reason.
+            let _ = broker.send(&FromSession::Failed(error.to_string()), &[]);
+            ExitCode::from(125)
+        }
     }
-}
-
-fn refuse(broker: &BrokerLink, error: &dyn std::error::Error) -> ExitCode {
-    // A client that is gone needs no reason.
-    let _ = broker.send(&FromSession::Failed(error.to_string()), &[]);
-    ExitCode::from(125)
 }
 
 /// Away from the client's terminal, directory and files: nothing of it must be reachable through this process, and its ^C is not for it.
@@ -134,34 +100,23 @@ fn enter_own_session(broker: &BrokerLink) -> Result<(), LaunchError> {
     if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(LaunchError::NotRoot) }
 }
 
-/// What the client sent first.
-pub struct Order {
-    launch: Launch,
-    stdio: [OwnedFd; 3],
-}
-
 /// Read and check the first message.
-pub fn receive_order(broker: &BrokerLink) -> Result<Order, LaunchError> {
-    let received = broker.receive().map_err(LaunchError::Client)?.ok_or(LaunchError::NoClient)?;
-    let ToSession::Launch(launch) = received.message else { return Err(LaunchError::NoClient) };
-    if launch.version != wire::VERSION {
-        return Err(LaunchError::Version { theirs: launch.version });
-    }
-    let stdio: [OwnedFd; 3] =
-        received.fds.try_into().map_err(|fds: Vec<OwnedFd>| LaunchError::Descriptors(fds.len()))?;
-    for (fd, stream) in stdio.iter().zip(["stdin", "stdout", "stderr"]) {
-        if let Some(what) = unfit_for_stdio(fd) {
-            return Err(LaunchError::Stdio { stream, what });
+fn receive_launch(broker: &BrokerLink) -> Result<Launch, LaunchError> {
+    let received = broker.receive().map_err(LaunchError::Broker)?.ok_or(LaunchError::NoBroker)?;
+    match received.message {
+        ToSession::Launch(launch) if launch.version != wire::VERSION => {
+            Err(LaunchError::Version { theirs: launch.version })
         }
+        ToSession::Launch(launch) => Ok(*launch),
+        _ => Err(LaunchError::NoBroker),
     }
-    Ok(Order { launch: *launch, stdio })
 }
 
 /// Build the session, as root with one thread; this process is the user's when it returns.
-pub fn build(order: Order, broker: Arc<BrokerLink>) -> Result<Session, LaunchError> {
-    let Order { launch, stdio } = order;
+fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
+    check_home(&launch)?;
     let profile = Profile::decode(&launch.profile)?;
-    let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.cwd);
+    let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.directory);
     if launch.user.uid == 0 {
         // The floor does not see modes, and a set-user-ID program of root's is root's to everybody: for root only the
         // session's own mounts, which are `nosuid`, are native.
@@ -171,7 +126,7 @@ pub fn build(order: Order, broker: Arc<BrokerLink>) -> Result<Session, LaunchErr
         scratch.judged.extend::<Vec<RawPath>>(others);
     }
     let outer_proc = open_proc()?;
-    build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.cwd })?;
+    build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
     let (ours, theirs) = link::pair().map_err(step("make a socket for init"))?;
     let (init_link, supervisor) = (Link::new(ours), Link::new(theirs));
@@ -190,13 +145,17 @@ pub fn build(order: Order, broker: Arc<BrokerLink>) -> Result<Session, LaunchErr
     }
     // After init, which passes the caller's own limits on to the tool.
     raise_descriptor_limit()?;
-    leave_root(&launch.user, true)?;
+    // Where there is another broker to come, the session outlives its parent.
+    leave_root(&launch.user, launch.rendezvous.is_none())?;
     if !broker.is_open() {
-        return Err(LaunchError::NoClient);
+        return Err(LaunchError::NoBroker);
     }
-    let built = finish(launch, stdio, broker, init_link, outer_proc);
-    match built {
-        Ok(parts) => Ok(parts.with(init, profile, scratch)),
+    let prepared = wait_for(&init_link)
+        .and_then(|(landlock_abi, native)| Ok((landlock_abi, performer(&launch, &profile, &scratch, native)?)));
+    match prepared {
+        Ok((landlock_abi, performer)) => {
+            Ok(Parts { launch, profile, init, init_link, performer, outer_proc, landlock_abi })
+        }
         Err(error) => {
             // It dies with this process at the latest.
             let _ = init.kill();
@@ -205,119 +164,49 @@ pub fn build(order: Order, broker: Arc<BrokerLink>) -> Result<Session, LaunchErr
     }
 }
 
-/// [`Session`] without its init.
-struct Parts {
-    launch: Launch,
-    broker: Arc<BrokerLink>,
-    init_link: Link<ToInit, FromInit>,
-    call: CallLink,
-    main_pid: i32,
-    listener: Option<OwnedFd>,
-    native: Vec<NativeRoot>,
-    outer_proc: OwnedFd,
-    landlock_abi: u32,
+/// The policy was made for one home, by somebody who may have looked at another than this user's.
+fn check_home(launch: &Launch) -> Result<(), LaunchError> {
+    let Some(expected) = &launch.home else { return Ok(()) };
+    let home = &launch.user.home;
+    // One that does not exist stays as the user database has it.
+    let canonical = with_file_rights_of(&launch.user, || fs::canonicalize(home.as_path()))?;
+    let canonical = canonical.map_or_else(|_| home.clone(), RawPath::from);
+    let error = || LaunchError::Home { theirs: expected.clone(), ours: canonical.clone() };
+    if canonical == *expected { Ok(()) } else { Err(error()) }
 }
 
-impl Parts {
-    fn with(self, init: InitProcess, profile: Profile, scratch: Scratch) -> Session {
-        let Parts { launch, broker, init_link, call, main_pid, listener, native, outer_proc, landlock_abi } = self;
-        let call = Arc::new(call);
-        Session {
-            launch,
-            profile,
-            scratch,
-            broker,
-            init,
-            init_link,
-            call,
-            main_pid,
-            listener,
-            native,
-            outer_proc,
-            landlock_abi,
-        }
+/// Until init is ready; its Landlock ABI, and where a trapped call may continue, and no further.
+fn wait_for(init: &Link<ToInit, FromInit>) -> Result<(u32, Vec<NativeRoot>), LaunchError> {
+    match init.receive() {
+        Ok(Some(received)) => match received.message {
+            FromInit::Ready { landlock_abi, native } => Ok((landlock_abi, native)),
+            FromInit::Failed(text) => Err(LaunchError::Init(text)),
+        },
+        Ok(None) => Err(LaunchError::Init("it ended while it was being prepared".into())),
+        Err(error) => Err(LaunchError::Init(error.to_string())),
     }
 }
 
-/// As the user: wait for init, start the first call, take its listener.
-fn finish(
-    launch: Launch,
-    stdio: [OwnedFd; 3],
-    broker: Arc<BrokerLink>,
-    init_link: Link<ToInit, FromInit>,
-    outer_proc: OwnedFd,
-) -> Result<Parts, LaunchError> {
-    let silent = || LaunchError::Init("it ended while it was being prepared".into());
-    let (landlock_abi, native) = match init_link.receive() {
-        Ok(Some(received)) => match received.message {
-            FromInit::Ready { landlock_abi, native } => (landlock_abi, native),
-            FromInit::Failed(text) => return Err(LaunchError::Init(text)),
-        },
-        Ok(None) => return Err(silent()),
-        Err(error) => return Err(LaunchError::Init(error.to_string())),
-    };
-    let terminal = if launch.on_terminal.contains(&true) { Some(open_terminal(&launch)?) } else { None };
-    let master = terminal.as_ref().map(|terminal| terminal.master.as_fd());
-    broker.send(&FromSession::Ready { landlock_abi }, master.as_slice()).map_err(LaunchError::Client)?;
-
-    let (ours, theirs) = link::pair().map_err(step("make a socket for a call"))?;
-    let call: CallLink = Link::new(ours);
-    call.want_pids().map_err(step("ask for the pids of a call"))?;
-    let order = CallOrder {
-        command: launch.command.clone(),
-        environment: launch.environment.clone(),
-        cwd: launch.cwd.clone(),
-        cwd_identity: launch.cwd_identity,
-        umask: launch.umask,
-        ignored_signals: launch.ignored_signals,
-        on_terminal: launch.on_terminal,
-        in_background: starts_in_background(launch.on_terminal),
-    };
-    let mut fds = vec![theirs.as_fd()];
-    fds.extend(stdio.iter().map(AsFd::as_fd));
-    fds.extend(terminal.as_ref().map(|terminal| terminal.slave.as_fd()));
-    init_link.send(&ToInit::Call(Box::new(order)), &fds).map_err(|error| LaunchError::Init(error.to_string()))?;
-    drop((theirs, stdio, terminal));
-
-    let (main_pid, listener) = match call.receive() {
-        Ok(Some(received)) => match (received.message, received.pid) {
-            (FromCall::Trapped, Some(pid)) => (pid, received.fds.into_iter().next()),
-            (FromCall::Failed(text), _) => return Err(LaunchError::Init(text)),
-            _ => return Err(LaunchError::Init("the call began with the wrong word".into())),
-        },
-        Ok(None) => return Err(silent()),
-        Err(error) => return Err(LaunchError::Init(error.to_string())),
-    };
-    Ok(Parts { launch, broker, init_link, call, main_pid, listener, native, outer_proc, landlock_abi })
-}
-
-/// In a pipeline (`gated-run -- tool | less`) the terminal is the next program's until the tool wants to read it.
-pub fn starts_in_background([stdin, stdout, _]: [bool; 3]) -> bool {
-    stdin && !stdout
-}
-
-struct Terminal {
-    master: OwnedFd,
-    slave: OwnedFd,
-}
-
-/// A pty of the session's own devpts, opened as the user so that it is theirs.
-fn open_terminal(launch: &Launch) -> Result<Terminal, LaunchError> {
-    use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let open = || -> io::Result<Terminal> {
-        // posix_openpt(3) opens /dev/ptmx: the session's, for this process is in the session's mount namespace.
-        let master = rustix::pty::openpt(flags)?;
-        unlockpt(&master)?;
-        let slave = ioctl_tiocgptpeer(&master, flags)?;
-        if let Some(window) = launch.window {
-            let size =
-                rustix::termios::Winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
-            rustix::termios::tcsetwinsize(&slave, size)?;
-        }
-        Ok(Terminal { master, slave })
-    };
-    open().map_err(step("open a terminal"))
+/// What judges and carries out the attempts of all calls.
+fn performer(
+    launch: &Launch,
+    profile: &Profile,
+    scratch: &Scratch,
+    native: Vec<NativeRoot>,
+) -> Result<Arc<Performer>, LaunchError> {
+    let mut profile = profile.clone();
+    // Private to the session, but with a directory of the host below: no rule means yes.
+    profile
+        .scratch
+        .extend(scratch.judged.iter().filter(|root| !profile.scratch.contains(root)).cloned().collect::<Vec<_>>());
+    let judge = Judge::new(
+        Policy::new(&profile),
+        floor::Scratch::new(native),
+        launch.session.clone(),
+        launch.workspace.clone(),
+    );
+    let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
+    Ok(Arc::new(Performer::new(resolver, judge)))
 }
 
 fn open_proc() -> Result<OwnedFd, LaunchError> {

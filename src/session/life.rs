@@ -1,94 +1,174 @@
-//! A session's life once it is built: what the broker says goes to the call or to the trap loop, what the call's leader says goes
-//! to the broker. Runs as the user, without capabilities; ends by killing the session's init, with which everything dies.
+//! A session's life once it is built: the broker's words go to whom they are for, each call has a thread, and at the end
+//! init is killed, with which everything dies. Runs as the user, without capabilities.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::launch::{BrokerLink, CallLink, Session};
-use crate::common::decision::Decision;
-use crate::common::id::CallId;
-use crate::common::path::RawPath;
-use crate::common::text::Untrusted;
-use crate::common::wire::{Ended, FromSession, ToSession};
-use crate::tool::messages::{FromCall, ToCall};
+use super::attend::{self, CALLERS_PATIENCE};
+use super::calls::Calls;
+use super::perform::Performer;
+use super::start::CallersFiles;
+use super::upstream::{BrokerLink, Upstream};
+use crate::common::id::{CallId, SessionId};
+use crate::common::wire::{Ended, Ends, FromCaller, FromSession, Launch, RunningCall, Start, ToCaller, ToSession};
+use crate::policy::Profile;
+use crate::tool::link::Link;
+use crate::tool::messages::{FromInit, ToInit};
+use crate::tool::namespaces::InitProcess;
+
+/// The supervisor's link to whoever started a call.
+pub type CallerLink = Link<ToCaller, FromCaller>;
 
 /// The first call of every session.
-pub const FIRST_CALL: CallId = CallId(1);
+const FIRST_CALL: CallId = CallId(1);
 
-/// What a session's trap loop is told.
-pub trait Answers: Send + Sync {
-    fn decided(&self, decision: Decision);
-    /// The record with this number is on disk, or cannot be.
-    fn recorded(&self, number: u64, written: bool);
-    /// Nobody will answer any more.
-    fn gone(&self);
+/// What of a session does not change; shared by all of its threads.
+pub struct Session {
+    pub(super) parts: Parts,
+    calls: Arc<Calls>,
+    /// The calls whose commands have not ended. Whoever changes it tells the broker before anybody else does.
+    running: Mutex<BTreeMap<CallId, RunningCall>>,
+    over: SyncSender<()>,
 }
 
-/// Run the session until its first command has ended, the broker says stop, or either is gone. The listener must be served
-/// by now: the command is told to go first thing.
-pub fn run(session: Session, answers: Arc<dyn Answers>) {
-    let Session { launch, broker, init, call, main_pid, .. } = session;
-    let argv = launch.command.iter().take(64).map(|word| Untrusted::new(word.get(..4096).unwrap_or(word))).collect();
-    let program = launch.command.first().cloned().map(RawPath::new).unwrap_or_default();
-    let started = FromSession::CallStarted { call: FIRST_CALL, pid: main_pid, program, argv };
-    if broker.send(&started, &[]).is_ok() && call.send(&ToCall::Go, &[]).is_ok() {
-        let listening = {
-            let (broker, call) = (Arc::clone(&broker), Arc::clone(&call));
-            thread::Builder::new().name("broker".into()).spawn(move || obey(&broker, &call, answers.as_ref()))
-        };
-        if listening.is_ok() {
-            report(&broker, &call);
+/// A session as it was built.
+pub struct Parts {
+    pub launch: Launch,
+    pub profile: Profile,
+    pub init: InitProcess,
+    /// To start calls.
+    pub init_link: Link<ToInit, FromInit>,
+    pub performer: Arc<Performer>,
+    /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
+    pub outer_proc: OwnedFd,
+    pub landlock_abi: u32,
+}
+
+impl Session {
+    pub fn id(&self) -> &SessionId {
+        &self.parts.launch.session
+    }
+
+    pub fn profile(&self) -> &Profile {
+        &self.parts.profile
+    }
+
+    pub fn init(&self) -> &Link<ToInit, FromInit> {
+        &self.parts.init_link
+    }
+
+    pub fn performer(&self) -> &Arc<Performer> {
+        &self.parts.performer
+    }
+
+    pub fn outer_proc(&self) -> BorrowedFd<'_> {
+        self.parts.outer_proc.as_fd()
+    }
+
+    fn upstream(&self) -> &Upstream {
+        self.parts.performer.judge().upstream()
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<CallId, RunningCall>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before the command's first instruction.
+    pub fn call_started(&self, call: RunningCall) {
+        let mut running = self.running();
+        let RunningCall { call: number, pid, program, argv } = call.clone();
+        running.insert(number, call);
+        self.upstream().tell(&FromSession::CallStarted { call: number, pid, program, argv });
+    }
+
+    pub fn call_ended(&self, call: CallId, ended: Ended) {
+        let mut running = self.running();
+        running.remove(&call);
+        self.upstream().tell(&FromSession::CallEnded { call, ended });
+    }
+
+    /// Nobody waits for the call any more, started or not.
+    pub fn caller_left(&self, call: CallId) {
+        if self.parts.launch.ends == Ends::WithFirstCall && call == FIRST_CALL {
+            self.end();
         }
+    }
+
+    /// Ends the session; once is enough.
+    fn end(&self) {
+        let _ = self.over.try_send(());
+    }
+
+    /// Starts a call on a thread of its own.
+    fn start(self: &Arc<Session>, order: Start, caller: CallerLink, files: CallersFiles) {
+        let Some(place) = self.calls.begin() else {
+            let _ = caller.send(&ToCaller::Failed("too many calls of this session are running".into()), &[]);
+            return;
+        };
+        let number = place.id;
+        let caller = Arc::new(caller);
+        let (session, calls_own) = (Arc::clone(self), Arc::clone(&caller));
+        let run = move || attend::run(&session, place, order, files, &calls_own);
+        if let Err(error) = thread::Builder::new().name("gated-call".into()).spawn(run) {
+            let _ = caller.send(&ToCaller::Failed(format!("cannot start a thread: {error}")), &[]);
+            self.caller_left(number);
+        }
+    }
+
+    /// What the broker says, until it is gone, says stop, or says what makes no sense.
+    fn obey(self: &Arc<Session>, broker: &BrokerLink) {
+        let judge = self.parts.performer.judge();
+        // Anything that is no frame is the end as well.
+        while let Ok(Some(received)) = broker.receive() {
+            match received.message {
+                ToSession::Decided(decision) => judge.decided(decision),
+                ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
+                ToSession::Revoke(grant) => judge.revoke(grant),
+                ToSession::Start(order) => match callers_files(received.fds) {
+                    Some((caller, files)) => self.start(*order, caller, files),
+                    // The broker passes on what a client gave it; there is nobody to tell.
+                    None if self.parts.launch.ends == Ends::WhenStopped => {}
+                    None => break,
+                },
+                ToSession::Launch(_) | ToSession::Stop => break,
+            }
+        }
+    }
+}
+
+/// What comes with a [`Start`] from the broker, whose client chose it.
+fn callers_files(fds: Vec<OwnedFd>) -> Option<(CallerLink, CallersFiles)> {
+    let mut fds = fds.into_iter();
+    let caller = CallerLink::over(fds.next()?)?;
+    caller.limit_waits(CALLERS_PATIENCE).ok()?;
+    let files = fds.collect::<Vec<OwnedFd>>().try_into().ok()?;
+    Some((caller, files))
+}
+
+/// Runs a session to its end.
+pub fn run(parts: Parts, broker: BrokerLink) {
+    let (over, is_over): (SyncSender<()>, Receiver<()>) = sync_channel(1);
+    let session = Arc::new(Session { parts, calls: Arc::default(), running: Mutex::default(), over });
+    let broker = Arc::new(broker);
+    session.upstream().connected(Arc::clone(&broker));
+    let obeying = || {
+        let (session, broker) = (Arc::clone(&session), Arc::clone(&broker));
+        let obey = move || {
+            session.obey(&broker);
+            session.upstream().disconnected();
+            session.end();
+        };
+        thread::Builder::new().name("gated-broker".into()).spawn(obey)
+    };
+    let ready = FromSession::Ready { landlock_abi: session.parts.landlock_abi };
+    if broker.send(&ready, &[]).is_ok() && obeying().is_ok() {
+        // The session holds the other end.
+        let _ = is_over.recv();
     }
     // Even if it cannot be killed here: it dies with this process.
-    let _ = init.kill();
-    broker.close();
-}
-
-/// Until the broker is gone or says stop; the call's link is closed then, which ends [`report`].
-fn obey(broker: &BrokerLink, call: &CallLink, answers: &dyn Answers) {
-    // Anything that is no frame is the end as well.
-    while let Ok(Some(received)) = broker.receive() {
-        let passed = match received.message {
-            ToSession::Decided(decision) => {
-                answers.decided(decision);
-                Ok(())
-            }
-            ToSession::Recorded(number, written) => {
-                answers.recorded(number, written);
-                Ok(())
-            }
-            ToSession::Signal(number) => call.send(&ToCall::Signal(number), &[]),
-            ToSession::Continue => call.send(&ToCall::Continue, &[]),
-            // The client has the terminal's master and sets its size itself; and a second launch is nonsense.
-            ToSession::Resize(_) | ToSession::Launch(_) | ToSession::Stop => break,
-        };
-        if passed.is_err() {
-            break;
-        }
-    }
-    answers.gone();
-    call.close();
-}
-
-/// Until the command has ended or the link is closed.
-fn report(broker: &BrokerLink, call: &CallLink) {
-    let end = |ended| FromSession::CallEnded { call: FIRST_CALL, ended };
-    loop {
-        let message = match call.receive() {
-            Ok(Some(received)) => match received.message {
-                FromCall::Stopped(signal) => FromSession::Stopped(signal),
-                FromCall::Ended(ended) => end(ended),
-                FromCall::NotExecuted(errno) => end(Ended::NotExecuted(errno)),
-                FromCall::Failed(text) => FromSession::Failed(text),
-                FromCall::Trapped => FromSession::Failed("the call sent a second listener".into()),
-            },
-            Ok(None) => FromSession::Failed("the session was ended".into()),
-            Err(error) => FromSession::Failed(format!("the call's leader: {error}")),
-        };
-        let is_last = !matches!(message, FromSession::Stopped(_));
-        if broker.send(&message, &[]).is_err() || is_last {
-            return;
-        }
-    }
+    let _ = session.parts.init.kill();
+    session.upstream().disconnected();
 }

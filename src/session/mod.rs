@@ -2,8 +2,10 @@
 //!
 //! Starts as root ([`launch`]) and leaves it for good before the tool exists; from then on it runs as the user, without a
 //! capability, in the session's mount namespace and the host's pid and network namespaces. All that comes from the tool is
-//! hostile; all that leaves towards the broker is typed ([`crate::common::wire`]).
+//! hostile; all that leaves towards the broker and the callers is typed ([`crate::common::wire`]).
 
+pub mod agents;
+pub mod attend;
 pub mod calls;
 pub mod decimal;
 pub mod decode;
@@ -17,8 +19,8 @@ pub mod perform;
 pub mod pool;
 pub mod procthread;
 pub mod resolve;
+pub mod start;
 pub mod stuck;
-pub mod supervise;
 pub mod sys;
 pub mod target;
 pub mod upstream;

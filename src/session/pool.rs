@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::calls::Call;
 use super::decode::decode;
 use super::listener::{Answer, Listener, Notification, Received};
 use super::perform::Performer;
@@ -31,6 +32,7 @@ const NOBODY: Answer = Answer::Errno(Errno::ACCES);
 /// What the threads of one listener share.
 pub struct Pool {
     listener: Listener,
+    call: Call,
     performer: Arc<Performer>,
     procfs: OwnedFd,
     /// `/proc/self/fd`, which each thread has as its cwd, so that a descriptor of ours has a path: its number.
@@ -46,8 +48,9 @@ pub struct Pool {
 pub struct NoThread(#[from] std::io::Error);
 
 impl Pool {
-    /// Starts serving a listener; goes on until the last process under its filter is gone. `procfs` is the outer `/proc`.
-    pub fn start(listener: OwnedFd, performer: Arc<Performer>, procfs: OwnedFd) -> Result<(), NoThread> {
+    /// Starts serving the listener of a call; goes on until the last process under its filter is gone, with which the call is
+    /// over. `procfs` is the outer `/proc`.
+    pub fn start(listener: OwnedFd, call: Call, performer: Arc<Performer>, procfs: OwnedFd) -> Result<(), NoThread> {
         let descriptors = rustix::fs::openat(
             &procfs,
             c"self/fd",
@@ -59,6 +62,7 @@ impl Pool {
         listener.wake_synchronously();
         let pool = Arc::new(Pool {
             listener,
+            call,
             performer,
             procfs,
             descriptors,
@@ -163,6 +167,12 @@ impl Pool {
 
     /// For [`Watch`]: the target of an attempt that takes long.
     pub(super) fn target<'a>(&'a self, notification: &'a Notification) -> Target<'a> {
-        Target::new(&self.listener, notification, self.procfs.as_fd())
+        Target::new(&self.listener, notification, self.procfs.as_fd(), &self.call)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.performer.judge().end_call(&self.call);
     }
 }

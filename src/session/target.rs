@@ -11,9 +11,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{Mode, OFlags, openat};
 
+use super::calls::Call;
 use super::listener::{Listener, Notification};
 use super::procthread::ProcThread;
 use crate::common::errno::Errno;
+use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::request::Who;
 use crate::common::text::Untrusted;
@@ -51,6 +53,8 @@ pub struct Target<'a> {
     notification: &'a Notification,
     /// The outer `/proc`, in which the supervisor's view of thread ids holds.
     procfs: BorrowedFd<'a>,
+    /// Whose listener it was heard on.
+    call: &'a Call,
     /// From an earlier call of a thread with this id, which may be gone.
     kept: Option<ProcThread>,
     pinned: OnceCell<ProcThread>,
@@ -74,8 +78,13 @@ pub struct Status {
 }
 
 impl<'a> Target<'a> {
-    pub fn new(listener: &'a Listener, notification: &'a Notification, procfs: BorrowedFd<'a>) -> Target<'a> {
-        Target { listener, notification, procfs, kept: None, pinned: OnceCell::new() }
+    pub fn new(
+        listener: &'a Listener,
+        notification: &'a Notification,
+        procfs: BorrowedFd<'a>,
+        call: &'a Call,
+    ) -> Target<'a> {
+        Target { listener, notification, procfs, call, kept: None, pinned: OnceCell::new() }
     }
 
     /// With what [`Target::leave`] gave for an earlier call, of any thread.
@@ -93,9 +102,14 @@ impl<'a> Target<'a> {
         self.notification
     }
 
-    /// The outer `/proc`.
-    pub fn outer_procfs(&self) -> BorrowedFd<'a> {
-        self.procfs
+    /// The command that this came of.
+    pub fn call(&self) -> &'a Call {
+        self.call
+    }
+
+    /// The number of the call that the process belongs to.
+    pub fn call_id(&self) -> Result<CallId, Unreadable> {
+        Ok(self.call.of(self.procfs, self.status()?.process))
     }
 
     /// The thread still waits, so what was read so far was its own.

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -62,13 +63,24 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         Link { socket, sending: Mutex::new(()), receiving: Mutex::new(()), types: PhantomData }
     }
 
+    /// A link over a socket that somebody else chose: `None` if that is no unix stream socket.
+    pub fn over(socket: OwnedFd) -> Option<Link<Out, In>> {
+        is_unix_stream(socket.as_fd()).then(|| Link::new(socket))
+    }
+
+    /// Make a send or receive fail that gets no byte through for this long, and wait at all where whoever made the socket did not.
+    pub fn limit_waits(&self, longest: Duration) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&self.socket, false)?;
+        sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Send, Some(longest))?;
+        Ok(sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, Some(longest))?)
+    }
+
     /// The link that the parent process left at the descriptor `number`, moved above 2. `None` if that is no unix stream socket.
     /// To be called once, first thing in `main`, before anything else can own the number.
     pub fn inherited(number: RawFd) -> Option<Link<Out, In>> {
         // SAFETY: the number is only borrowed to look at it; an unused number gives EBADF.
         let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-        let is_unix = sockopt::socket_domain(borrowed).ok() == Some(AddressFamily::UNIX);
-        if !is_unix || sockopt::socket_type(borrowed).ok() != Some(SocketType::STREAM) {
+        if !is_unix_stream(borrowed) {
             return None;
         }
         // SAFETY: it is open (just asked) and, by this function's contract, nobody else in this process owns it.
@@ -151,6 +163,11 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         }
         Ok(true)
     }
+}
+
+fn is_unix_stream(socket: BorrowedFd<'_>) -> bool {
+    sockopt::socket_domain(socket).ok() == Some(AddressFamily::UNIX)
+        && sockopt::socket_type(socket).ok() == Some(SocketType::STREAM)
 }
 
 fn ancillary_send(

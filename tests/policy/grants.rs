@@ -2,6 +2,7 @@
 
 use gated::common::access::Access;
 use gated::common::decision::{Lifetime, Width};
+use gated::common::id::GrantId;
 use gated::policy::grants::offered_widths;
 use gated::policy::{Grant, Grants, TooBroad};
 
@@ -9,7 +10,7 @@ use super::sample::{CALL, OTHER_CALL, path, request};
 
 fn answer(object: &str, is_directory: bool, width: Width) -> Result<String, TooBroad> {
     let request = request(object, is_directory, Lifetime::Session);
-    let grant = Grant::from_answer(&request, width, Lifetime::Session, "tty:user", &path("/home/user"))?;
+    let grant = Grant::from_answer(GrantId(1), &request, width, Lifetime::Session, "tty:user", &path("/home/user"))?;
     Ok(grant.pattern.to_string())
 }
 
@@ -47,7 +48,10 @@ fn no_answer_covers_everything_or_a_whole_home() {
     }
     let far = request("/var/lib/me/x", false, Lifetime::Session);
     let home = path("/var/lib/me/home");
-    assert!(Grant::from_answer(&far, Width::Tree, Lifetime::Session, "tty:me", &home).is_err(), "home is in it");
+    assert!(
+        Grant::from_answer(GrantId(1), &far, Width::Tree, Lifetime::Session, "tty:me", &home).is_err(),
+        "home is in it"
+    );
     assert!(answer("/home/user/.config/x", false, Width::Tree).is_ok());
     assert_eq!(
         answer("/home/user/.bashrc", false, Width::Tree).unwrap_err().to_string(),
@@ -59,7 +63,7 @@ fn no_answer_covers_everything_or_a_whole_home() {
 fn an_answer_holds_no_longer_than_its_rule_allows() {
     let grant = |remember, lifetime| {
         let request = request("/srv/f", false, remember);
-        Grant::from_answer(&request, Width::Exact, lifetime, "tty:user", &path("/home/user")).unwrap()
+        Grant::from_answer(GrantId(1), &request, Width::Exact, lifetime, "tty:user", &path("/home/user")).unwrap()
     };
     let cut = grant(Lifetime::Call, Lifetime::Session);
     assert_eq!((cut.lifetime, cut.call), (Lifetime::Call, Some(CALL)));
@@ -76,8 +80,15 @@ fn an_answer_holds_no_longer_than_its_rule_allows() {
 #[test]
 fn grants_of_a_call_end_with_it_and_others_stay() {
     let grant = |object: &str, lifetime| {
-        Grant::from_answer(&request(object, false, lifetime), Width::Exact, lifetime, "tty:user", &path("/home/user"))
-            .unwrap()
+        Grant::from_answer(
+            GrantId(1),
+            &request(object, false, lifetime),
+            Width::Exact,
+            lifetime,
+            "tty:user",
+            &path("/home/user"),
+        )
+        .unwrap()
     };
     let mut grants = Grants::new();
     assert!(grants.is_empty());
@@ -92,14 +103,49 @@ fn grants_of_a_call_end_with_it_and_others_stay() {
 }
 
 #[test]
+fn a_grant_is_revoked_by_its_name_and_an_equal_one_is_kept_once() {
+    let grant = |id, object: &str| {
+        let request = request(object, false, Lifetime::Session);
+        let home = path("/home/user");
+        Grant::from_answer(GrantId(id), &request, Width::Exact, Lifetime::Session, "tty:user", &home).unwrap()
+    };
+    let mut grants = Grants::new();
+    assert!(grants.add(grant(1, "/srv/a")) && grants.add(grant(2, "/srv/b")));
+    assert!(!grants.add(grant(3, "/srv/a")), "another name makes no other grant");
+    assert!(!grants.revoke(GrantId(3)), "so it names none");
+    assert!(grants.revoke(GrantId(1)) && !grants.revoke(GrantId(1)));
+    assert_eq!(grants.iter().map(|grant| grant.id).collect::<Vec<_>>(), [GrantId(2)]);
+}
+
+#[test]
 fn an_answer_for_a_directory_covers_the_directory_that_was_asked_for() {
     use gated::policy::Policy;
     let policy = Policy::new(&super::sample::profile(""));
     let mut grants = Grants::new();
     let made = request("/srv/new", true, Lifetime::Session);
-    grants
-        .add(Grant::from_answer(&made, Width::Directory, Lifetime::Session, "tty:user", &path("/home/user")).unwrap());
+    grants.add(
+        Grant::from_answer(GrantId(1), &made, Width::Directory, Lifetime::Session, "tty:user", &path("/home/user"))
+            .unwrap(),
+    );
     let level = |of: &str| policy.decide(Access::Write, &path(of), CALL, &grants).level.to_string();
     assert_eq!((level("/srv/new"), level("/srv/new/x")), ("allow".into(), "allow".into()));
     assert_eq!((level("/srv/new/x/y"), level("/srv")), ("ask".into(), "ask".into()));
+}
+
+#[test]
+fn an_answer_settles_what_waits_for_the_same_people() {
+    use gated::common::access::Level;
+    use gated::common::request::Request;
+    let asked = Request { group: Some("deployers".into()), ..request("/srv/a/f", false, Lifetime::Session) };
+    let grant = |of: &Request| {
+        Grant::from_answer(GrantId(1), of, Width::Tree, Lifetime::Session, "bus:1", &path("/home/user")).unwrap()
+    };
+    let own = request("/srv/a/g", false, Lifetime::Session);
+    assert!(grant(&asked).answers(&asked) && grant(&own).answers(&own));
+    assert!(!grant(&own).answers(&asked) && !grant(&asked).answers(&own));
+    let sensitive = Request { level: Level::Authenticate, ..asked.clone() };
+    assert!(!grant(&asked).answers(&sensitive));
+    assert!(Grant { authenticated: true, ..grant(&asked) }.answers(&sensitive));
+    assert!(!grant(&asked).answers(&Request { object: path("/srv/b"), ..asked.clone() }));
+    assert!(!Grant { call: Some(OTHER_CALL), ..grant(&asked) }.answers(&asked));
 }

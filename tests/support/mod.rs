@@ -8,6 +8,7 @@ pub mod outcome;
 pub mod profiles;
 pub mod sandbox;
 pub mod snapshot;
+pub mod system_bus;
 pub mod terminal;
 pub mod user;
 pub mod wait;

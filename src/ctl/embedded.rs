@@ -1,0 +1,162 @@
+//! `gated-run --embedded`: the client and the broker of one session in one process. Root until the supervisor is started and
+//! everything that needs root is open; the invoking user for good after that.
+
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use nix::unistd::geteuid;
+use tokio::sync::mpsc;
+use tracing::debug;
+
+use super::arguments::{Arguments, EventsTo};
+use super::caller::{Caller, CallerError, Environment};
+use super::client::{Client, ClientError};
+use super::clientlink;
+use super::exit;
+use super::order::{Directory, Order, OrderError};
+use super::records::{self, RecordsError};
+use super::relay::SharedScreen;
+use super::start::{self, StartError, Started};
+use super::terminal;
+use crate::common::wire::{FromSession, ToSession};
+use crate::consent::script::Places;
+use crate::daemon::audit::DEFAULT_PATH;
+use crate::daemon::broker::{Broker, BrokerConfig};
+use crate::daemon::events::Events;
+use crate::daemon::pending::SessionTerms;
+use crate::policy::ProfileSelector;
+use crate::tool::link::Received;
+use crate::tool::privileges::{PrivilegeError, leave_root};
+
+/// Why there is no exit status of the command's; one line for stderr.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    #[error(transparent)]
+    Caller(#[from] CallerError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("{0}")]
+    Session(String),
+    #[error("cannot {what}: {source}")]
+    Step { what: &'static str, source: io::Error },
+}
+
+fn step(what: &'static str) -> impl FnOnce(io::Error) -> EmbeddedError {
+    move |source| EmbeddedError::Step { what, source }
+}
+
+/// Runs the command to its end.
+pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
+    if !geteuid().is_root() {
+        return Err(CallerError::NotRoot.into());
+    }
+    let environment = Environment::own();
+    let caller = Caller::find(&environment, arguments.user.as_deref())?;
+    let directory = Directory::current()?;
+    let events = records::open_events(&caller, arguments.events.as_ref())?;
+    let selector = arguments.profile();
+    let profile_file = match &selector {
+        ProfileSelector::File(path) => Some(path.clone()),
+        ProfileSelector::Name(_) => None,
+    };
+    let mut profile = start::load_profile(&caller, selector, &directory)?;
+    let consent = arguments.consent();
+    let places = Places { home: Some(profile.home.clone()), workspace: profile.workspace.clone() };
+    let asked = records::open_consent(&caller, &places, &consent)?;
+    let audit_file = arguments.audit.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
+    let audit = records::open_audit(&caller, audit_file)?;
+    let named = [profile_file.as_deref(), consent.file(), arguments.events.as_ref().and_then(EventsTo::file)];
+    records::protect_own_files(&mut profile, named.into_iter().flatten().chain([audit_file]));
+    for note in &profile.notes {
+        eprintln!("gated-run: note: {note}");
+    }
+    let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
+    let order = Order::new(&command, caller.environment_for(&environment), &directory)?;
+
+    let started = start::start(&caller, &profile, &directory, &order)?;
+    leave_root(&caller.invoking, false)?;
+    debug!(session = %started.session, "started");
+
+    let config = BrokerConfig {
+        session: started.session.clone(),
+        user: caller.tool.name.clone(),
+        terms: SessionTerms {
+            timeout: profile.prompt.timeout,
+            max_per_minute: if asked.is_a_person() { profile.prompt.max_per_minute } else { u32::MAX },
+            home: profile.home.clone(),
+            knows_people: false,
+        },
+    };
+    let term = environment.get(b"TERM").map(|term| String::from_utf8_lossy(term).into_owned()).unwrap_or_default();
+    // Signals are the main thread's: a stop must stop it where it asked for it.
+    let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
+    let Order { start, terminal, .. } = order;
+    let Started { link, caller: call, mut supervisor, .. } = started;
+    let (closing, ended, failure) = runtime.block_on(async {
+        let screen = SharedScreen::default();
+        let agent = asked.into_agent(&caller.invoking.name, &term, screen.clone()).map_err(step("use the terminal"))?;
+        let events = match events {
+            Some(file) => clientlink::with_signals_blocked(|| Events::to(file)).map_err(step("write events"))?,
+            None => Events::none(),
+        };
+        let broker = Broker::new(config, audit, events, vec![agent]);
+        let (to_broker, from_session) = mpsc::channel(BROKER_DEPTH);
+        let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
+        let client = Client::new(call, terminal, start.on_terminal, start.ignored_signals, screen)?;
+        let brokered = async move {
+            let closing = broker.run(from_session, to_session.clone()).await;
+            if closing.fault.is_some() {
+                // A supervisor that is gone has stopped.
+                let _ = to_session.send(ToSession::Stop).await;
+            }
+            closing
+        };
+        Ok::<_, EmbeddedError>(tokio::join!(brokered, client.run(), hear(arrivals, to_broker)))
+    })?;
+    let status = supervisor.wait().map_err(step("wait for the supervisor"))?;
+    terminal::restore();
+    for line in closing.denials.lines() {
+        eprintln!("{line}");
+    }
+    if let Some(fault) = closing.fault {
+        return Err(EmbeddedError::Session(format!("the session was ended: {fault}")));
+    }
+    let ended = match (ended, failure) {
+        (Err(ClientError::Gone), Some(failure)) => return Err(EmbeddedError::Session(failure)),
+        (Err(ClientError::Gone), None) => {
+            return Err(EmbeddedError::Session(format!("the session's supervisor was ended ({status})")));
+        }
+        (ended, _) => ended?,
+    };
+    Ok(exit::report(ended, &command))
+}
+
+/// Messages held for the broker at the most; a supervisor that sends more waits.
+const BROKER_DEPTH: usize = 64;
+
+/// Passes on what the supervisor says, until it is gone; returns why it gave up, if it said so.
+async fn hear(
+    mut arrivals: mpsc::Receiver<Received<FromSession>>,
+    to_broker: mpsc::Sender<FromSession>,
+) -> Option<String> {
+    let mut failure = None;
+    while let Some(received) = arrivals.recv().await {
+        if let FromSession::Failed(text) = &received.message {
+            failure = Some(text.clone());
+        }
+        // A broker that has ended is about to end the session.
+        let _ = to_broker.send(received.message).await;
+    }
+    // The broker ends now, and takes back what it is still asking: nobody waits for it any more.
+    failure
+}

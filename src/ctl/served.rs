@@ -1,0 +1,190 @@
+//! `gated-run` through the daemon. Runs as the caller, without any right of its own: gatedd says who may run what, starts the
+//! supervisor and asks whoever may answer; this process gives the command its terminal and files, and is itself one of those
+//! who can be asked. Called by sudo, it becomes the person who called sudo first.
+//!
+//! The call hangs on the caller link, not on the daemon: a daemon that is gone for a while does not end it.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+use tracing::{debug, warn};
+use zbus::Connection;
+
+use super::arguments::{ArgumentError, Arguments, Consent};
+use super::caller::{Caller, CallerError, Environment};
+use super::client::{Client, ClientError};
+use super::clientlink;
+use super::eventpipe::EventPipe;
+use super::exit;
+use super::order::{self, Directory, Order, OrderError};
+use super::ownprofiles::{OwnProfileError, own_profiles};
+use super::records::{self, Asked, RecordsError};
+use super::relay::SharedScreen;
+use super::service::{Command, Opening, Place, Running, Service, ServiceError};
+use super::terminal;
+use crate::common::consent::ConsentAgent;
+use crate::consent::bus::{BusAgent, Registration, drive};
+use crate::consent::script::Places;
+use crate::daemon::events::Events;
+use crate::tool::privileges::{PrivilegeError, leave_root};
+
+/// Why there is no exit status of the command's; one line for stderr.
+#[derive(Debug, thiserror::Error)]
+pub enum ServedError {
+    #[error(transparent)]
+    Arguments(#[from] ArgumentError),
+    #[error(transparent)]
+    Caller(#[from] CallerError),
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    #[error("a profile of your own: {0}")]
+    OwnProfile(#[from] OwnProfileError),
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("cannot {what}: {source}")]
+    Step { what: &'static str, source: io::Error },
+}
+
+fn step(what: &'static str) -> impl FnOnce(io::Error) -> ServedError {
+    move |source| ServedError::Step { what, source }
+}
+
+/// Runs the command to its end, or opens a session for others.
+pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
+    let environment = Environment::own();
+    let caller = Caller::find(&environment, arguments.user.as_deref())?;
+    let directory = Directory::current()?;
+    // Before this process opens other files.
+    let copy = records::open_events(&caller, arguments.events.as_ref())?;
+    let home = caller.home();
+    let choice = arguments.consent();
+    let places = Places { home: Some(home.clone()), workspace: Some(directory.path.clone()) };
+    let asked = records::open_consent(&caller, &places, &choice)?;
+    let command: Vec<Vec<u8>> = arguments.command.iter().cloned().map(OsStringExt::into_vec).collect();
+    let order = Order::new(&command, caller.environment_for(&environment), &directory)?;
+    if caller.is_root_for_another() {
+        leave_root(&caller.invoking, false)?;
+    }
+    let place = match &arguments.session {
+        Some(session) => Place::Session(session.clone()),
+        None => Place::New(Opening {
+            profile: arguments.profile_name()?,
+            directory: directory.path,
+            profiles: own_profiles(&home, caller.tool.uid)?,
+            home,
+            user: caller.other_user().map(str::to_owned),
+        }),
+    };
+    let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
+    if let (true, Place::New(opening)) = (arguments.new_session, &place) {
+        let session = runtime.block_on(async { Service::connect().await?.open_session(opening).await })?;
+        println!("{session}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let term = environment.get(b"TERM").map(|term| String::from_utf8_lossy(term).into_owned()).unwrap_or_default();
+    let notes = RefCell::default();
+    let (ended, denials) = runtime.block_on(async {
+        let service = Service::connect().await?;
+        let (link, running) = hand_over(&service, &order, &place).await?;
+        let Running { session, events, notes: of_policy } = running;
+        debug!(%session, "gatedd has taken the command");
+        for note in of_policy {
+            eprintln!("gated-run: note: {note}");
+        }
+        let screen = SharedScreen::default();
+        let registration = asked.kind().map(|kind| Registration { kind, session: Some(session) });
+        let agent = match asked {
+            Asked::Nobody => None,
+            somebody => Some(
+                somebody.into_agent(&caller.invoking.name, &term, screen.clone()).map_err(step("use the terminal"))?,
+            ),
+        };
+        let copy = match copy {
+            Some(file) => clientlink::with_signals_blocked(|| Events::to(file)).map_err(step("write events"))?,
+            None => Events::none(),
+        };
+        let Order { start, terminal, .. } = order;
+        let client = Client::new(link, terminal, start.on_terminal, start.ignored_signals, screen)?;
+        let only_own = matches!(place, Place::Session(_));
+        let mut events = EventPipe::new(events, copy, client.call(), only_own).map_err(step("read events"))?;
+        let answering = async {
+            if let (Some(registration), Some(agent)) = (registration, agent) {
+                answer(service.connection(), registration, agent, &choice, &notes).await;
+            }
+        };
+        let beside = async {
+            tokio::join!(answering, events.read());
+            std::future::pending::<()>().await;
+        };
+        let ended = tokio::select! {
+            ended = client.run() => ended,
+            () = beside => Err(ClientError::Gone),
+        };
+        Ok::<_, ServedError>((ended, events.finish().await))
+    })?;
+    terminal::restore();
+    for note in notes.into_inner() {
+        eprintln!("gated-run: note: {note}");
+    }
+    for line in denials.lines() {
+        eprintln!("{line}");
+    }
+    Ok(exit::report(ended?, &command))
+}
+
+/// The command to the daemon, and our end of its caller link. From now on the other end is the supervisor's alone.
+async fn hand_over(
+    service: &Service,
+    order: &Order,
+    place: &Place,
+) -> Result<(std::sync::Arc<super::client::CallerLink>, Running), ServedError> {
+    let (link, theirs) = order::caller_link()?;
+    let [cwd, stdin, stdout, stderr] = order.files();
+    let command = Command {
+        argv: &order.start.command,
+        environment: &order.start.environment,
+        cwd,
+        stdio: [stdin, stdout, stderr],
+        link: theirs.as_fd(),
+        umask: order.start.umask,
+        ignored_signals: order.start.ignored_signals,
+        on_terminal: order.start.on_terminal,
+        window: order.start.window,
+    };
+    let running = service.run(&command, place).await?;
+    Ok((link, running))
+}
+
+/// Answers requests of the session here, until the bus or the terminal is gone. What goes wrong is no end of the command:
+/// others can be asked. `notes` is for when the terminal is free again.
+async fn answer(
+    connection: &Connection,
+    registration: Registration,
+    mut agent: Box<dyn ConsentAgent>,
+    choice: &Consent,
+    notes: &RefCell<Vec<String>>,
+) {
+    let mut bus = match BusAgent::register(connection, registration).await {
+        Ok(bus) => bus,
+        Err(error) => {
+            warn!(%error, "nobody is asked here");
+            if *choice != Consent::Auto {
+                notes.borrow_mut().push(format!("nobody was asked here: {error}"));
+            }
+            return;
+        }
+    };
+    match drive(&mut bus, agent.as_mut()).await {
+        Ok(()) => debug!("the bus is gone"),
+        Err(error) => warn!(%error, "nobody is asked here any more"),
+    }
+}
