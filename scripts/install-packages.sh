@@ -33,6 +33,9 @@ strace:strace
 sudo:sudo
 expect:expect
 systemd:/lib/systemd/systemd-journald
+systemd:systemd-analyze
+systemd-container:systemd-nspawn
+debootstrap:debootstrap
 dbus-daemon:dbus-daemon
 man-db:man
 bash:bash
