@@ -32,6 +32,7 @@ attr:getfattr
 strace:strace
 sudo:sudo
 expect:expect
+systemd:/lib/systemd/systemd-journald
 dbus-daemon:dbus-daemon
 man-db:man
 bash:bash
