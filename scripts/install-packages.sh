@@ -32,6 +32,7 @@ attr:getfattr
 strace:strace
 sudo:sudo
 expect:expect
+systemd:/lib/systemd/systemd-journald
 dbus-daemon:dbus-daemon
 polkitd:/usr/lib/polkit-1/polkitd
 xvfb:Xvfb

@@ -16,7 +16,7 @@ use tokio::task::LocalSet;
 use tracing::{error, info, warn};
 use zbus::Connection;
 
-use super::audit::{self, AuditError, AuditLog};
+use super::audit::{self, AuditError, AuditLog, Journal, JournaledLog};
 use super::bus::agent::release;
 use super::bus::service::{self, ServiceError};
 use super::core::{Core, Setting};
@@ -135,10 +135,11 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     };
     let features = vec![engine.name().to_owned(), "audit".to_owned()];
     let policy_root = arguments.policy_root.clone();
+    let journal = Journal::at(Path::new(audit::SOCKET)).map_err(step("make a socket for the journal"))?;
     let core = Core::new(Setting {
         engine,
         rendezvous: Rc::clone(&rendezvous),
-        audit: Arc::new(AuditLog::open(&arguments.audit)?),
+        audit: Arc::new(JournaledLog { log: AuditLog::open(&arguments.audit)?, journal }),
         shelf,
         socket: socket.clone(),
         own: own_files(&arguments),
@@ -161,7 +162,7 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     }
     let connection = bus.borrow().clone();
     notify(&[NotifyState::Stopping]);
-    info!(MESSAGE_ID = message::DAEMON_STOPPED, "gatedd ends; sessions live on");
+    info!("gatedd ends; sessions live on");
     if let Some(connection) = connection {
         release(&connection, &core.agents.senders()).await;
     }
@@ -236,7 +237,7 @@ fn reload_on_hangup(core: Rc<Core>) -> std::io::Result<impl Future<Output = ()>>
             match core.reread() {
                 Ok(()) => info!(MESSAGE_ID = message::RELOADED, "policy is read again"),
                 Err(error) => {
-                    warn!(MESSAGE_ID = message::RELOAD_FAILED, %error, "policy is broken; the last good one stays in force");
+                    warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
                 }
             }
         }
