@@ -24,7 +24,22 @@ use zbus::{Connection, OwnedVariant, interface};
 
 use crate::bus::PrivateBus;
 
-pub const XFCE: &str = "/usr/lib/x86_64-linux-gnu/xfce4/notifyd/xfce4-notifyd";
+pub const DUNST: &str = "dunst";
+pub const XFCE: &str = "xfce4-notifyd";
+pub const NOTIFY_OSD: &str = "notify-osd";
+
+/// Where a program of a desktop is: below `/usr/lib/ARCHITECTURE`, if it is not on the path.
+fn installed(name: &str) -> PathBuf {
+    let below = match name {
+        XFCE => "xfce4/notifyd/xfce4-notifyd",
+        "xfconfd" => "xfce4/xfconf/xfconfd",
+        NOTIFY_OSD => "notify-osd",
+        on_path => return on_path.into(),
+    };
+    let folders = fs::read_dir("/usr/lib").expect("/usr/lib").flatten();
+    let found = folders.map(|folder| folder.path().join(below)).find(|program| program.is_file());
+    found.unwrap_or_else(|| panic!("no {name}; see scripts/install-packages.sh test"))
+}
 
 /// The person at the desktop: nobody. A dbus-daemon looks its users up, and this one is there on every machine.
 pub const UID: u32 = 65534;
@@ -266,11 +281,11 @@ impl Desk {
 
     pub async fn start_server(&mut self, program: &str) {
         if program == XFCE && self.settings.is_none() {
-            let command = self.command("/usr/lib/x86_64-linux-gnu/xfce4/xfconf/xfconfd");
+            let command = self.command(installed("xfconfd"));
             self.settings = Some(self.start(command));
             self.owned("org.xfce.Xfconf").await;
         }
-        let command = self.command(program);
+        let command = self.command(installed(program));
         self.server = Some(self.start(command));
         self.owned("org.freedesktop.Notifications").await;
     }
