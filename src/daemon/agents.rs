@@ -46,6 +46,8 @@ pub struct Speaker {
     pub uid: u32,
     /// For the records, such as `desktop:alice`.
     pub by: String,
+    /// Of the user.
+    pub name: String,
     /// Names of the groups of the user.
     pub groups: BTreeSet<String>,
 }
@@ -111,15 +113,14 @@ impl Agents {
         Ok(())
     }
 
-    /// Whether there was one.
-    pub fn remove(&self, sender: &str) -> bool {
-        let before = self.list.borrow().len();
-        self.list.borrow_mut().retain(|agent| agent.sender != sender);
-        let is_gone = self.list.borrow().len() < before;
-        if is_gone {
-            self.changed.send_replace(());
-        }
-        is_gone
+    /// Who it spoke for, if there was one.
+    pub fn remove(&self, sender: &str) -> Option<Speaker> {
+        let mut list = self.list.borrow_mut();
+        let at = list.iter().position(|agent| agent.sender == sender)?;
+        let gone = list.remove(at);
+        drop(list);
+        self.changed.send_replace(());
+        Some(gone.speaker.clone())
     }
 
     /// Their bus is gone, and all of them with it.

@@ -18,6 +18,7 @@ use tracing::{debug, error, warn};
 use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
 use super::events::Events;
+use super::message;
 use super::pending::{AnswerError, BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
 use super::view::View;
@@ -440,12 +441,12 @@ fn write_all(audit: &dyn Audit, lines: &[AuditRecord]) -> Vec<bool> {
     for line in lines {
         let result = audit.append(line);
         if let Err(error) = &result {
-            error!(%error, "a decision is not recorded");
+            error!(MESSAGE_ID = message::AUDIT_FAILED, GATED_ERROR = %error, "a decision is not recorded");
         }
         written.push(result.is_ok());
     }
     if let Err(error) = audit.sync() {
-        error!(%error, "decisions are not on disk");
+        error!(MESSAGE_ID = message::AUDIT_FAILED, GATED_ERROR = %error, "decisions are not on disk");
         written.fill(false);
     }
     written

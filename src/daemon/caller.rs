@@ -3,8 +3,9 @@
 //!
 //! A process inside a session has a second number, that of the session's pid namespace, and a cgroup below `gated.slice`.
 //! Either is enough; what cannot be read is an error, and its caller is refused. The daemon reads `/proc/PID` of any user:
-//! on a machine whose /proc hides processes, `hidepid=invisible` lets it, as long as `gid=` is root's group, which is the
-//! default, or one of the daemon's; `hidepid=ptraceable` does not, and every caller is refused.
+//! on a machine whose /proc hides processes, `hidepid=invisible` lets it if it is in the group that `gid=` names, which is
+//! root's by default (its unit needs `SupplementaryGroups=root` beside another `Group=`). Otherwise, and with
+//! `hidepid=ptraceable`, every caller is refused.
 //!
 //! A bus that gives no `ProcessFD` names a process that may be another one by now. The bus is asked again once a pidfd holds
 //! the process, and the process must have the connection's uid. What is left is a connection whose maker has ended, whose

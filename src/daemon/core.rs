@@ -17,8 +17,10 @@ use super::broker::{Control, Spoken};
 use super::engine::Engine;
 use super::link::Outgoing;
 use super::live::{Live, State};
+use super::message;
 use super::pending::AnswerError;
 use super::policyfiles::Snapshot;
+use super::record;
 use super::rendezvous::Rendezvous;
 use super::state::{Kept, Shelf, StateError};
 use super::users::{self, Known, UserError};
@@ -354,25 +356,37 @@ impl Core {
     ) -> Result<(), Refusal> {
         caller.outside()?;
         let speaker = self.speaker(caller, kind).await?;
+        let (by, user) = (speaker.by.clone(), speaker.name.clone());
         if let Some(id) = &session
             && !self.sessions.borrow().contains_key(id)
         {
             return Err(Refusal::NoSession);
         }
         self.agents.register(&caller.sender, speaker, session, reach).map_err(|TooMany| Refusal::TooMany)?;
-        info!(by = caller.sender, kind, uid = caller.uid, "a consent agent is registered");
+        info!(
+            MESSAGE_ID = message::AGENT_REGISTERED,
+            GATED_AGENT = by,
+            GATED_USER = user,
+            "a consent agent is registered"
+        );
         Ok(())
     }
 
     async fn speaker(&self, caller: &Caller, kind: &str) -> Result<Speaker, Refusal> {
         let known = users::by_uid(caller.uid).await?;
-        Ok(Speaker { uid: caller.uid, by: format!("{kind}:{}", known.identity.name), groups: known.groups })
+        let name = known.identity.name;
+        Ok(Speaker { uid: caller.uid, by: format!("{kind}:{name}"), name, groups: known.groups })
     }
 
     /// The connection is gone, or wants to be asked no more.
     pub fn unregister(&self, sender: &str) {
-        if self.agents.remove(sender) {
-            info!(by = sender, "a consent agent is gone");
+        if let Some(speaker) = self.agents.remove(sender) {
+            info!(
+                MESSAGE_ID = message::AGENT_GONE,
+                GATED_AGENT = speaker.by,
+                GATED_USER = speaker.name,
+                "a consent agent is gone"
+            );
         }
     }
 
@@ -525,6 +539,17 @@ impl Core {
             }
             let number = self.next_request.replace(self.next_request.get().wrapping_add(1));
             let told = self.agents.who_may_see(id, live.owner(), &prompt.request);
+            let asked = prompt.request.as_ref();
+            info!(
+                MESSAGE_ID = message::REQUEST_ASKED,
+                GATED_SESSION = %id,
+                GATED_REQUEST = %request,
+                GATED_USER = live.kept.user.name,
+                GATED_PROGRAM = record::path(&asked.who.program),
+                GATED_OPERATION = asked.operation.as_str(),
+                GATED_OBJECT = record::path(&asked.object),
+                "a request waits for an answer"
+            );
             requests.insert(*request, (number, id.clone(), told.clone()));
             self.report(Change::RequestAdded(number, told));
         }

@@ -16,7 +16,7 @@ use tokio::task::LocalSet;
 use tracing::{error, info, warn};
 use zbus::Connection;
 
-use super::audit::{self, AuditError, AuditLog};
+use super::audit::{self, AuditError, AuditLog, Journal, JournaledLog};
 use super::bus::agent::release;
 use super::bus::service::{self, ServiceError};
 use super::core::{Core, Setting};
@@ -113,8 +113,9 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(DaemonError::NotRoot);
     }
-    // Files of the daemon's are for root, whatever it was started with; the socket is opened to all by name.
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    // Files of the daemon's are for root, whatever it was started with, and the audit log for its group to read; the socket
+    // is opened to all by name.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o027));
     std::fs::create_dir_all(&arguments.runtime).map_err(step("make the runtime directory"))?;
     // Supervisors, which are their users by then, connect to a socket in it.
     let passable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -135,10 +136,11 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     };
     let features = vec![engine.name().to_owned(), "audit".to_owned()];
     let policy_root = arguments.policy_root.clone();
+    let journal = Journal::at(Path::new(audit::SOCKET)).map_err(step("make a socket for the journal"))?;
     let core = Core::new(Setting {
         engine,
         rendezvous: Rc::clone(&rendezvous),
-        audit: Arc::new(AuditLog::open(&arguments.audit)?),
+        audit: Arc::new(JournaledLog { log: AuditLog::open(&arguments.audit)?, journal }),
         shelf,
         socket: socket.clone(),
         own: own_files(&arguments),
@@ -161,7 +163,7 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     }
     let connection = bus.borrow().clone();
     notify(&[NotifyState::Stopping]);
-    info!(MESSAGE_ID = message::DAEMON_STOPPED, "gatedd ends; sessions live on");
+    info!("gatedd ends; sessions live on");
     if let Some(connection) = connection {
         release(&connection, &core.agents.senders()).await;
     }
@@ -236,7 +238,7 @@ fn reload_on_hangup(core: Rc<Core>) -> std::io::Result<impl Future<Output = ()>>
             match core.reread() {
                 Ok(()) => info!(MESSAGE_ID = message::RELOADED, "policy is read again"),
                 Err(error) => {
-                    warn!(MESSAGE_ID = message::RELOAD_FAILED, %error, "policy is broken; the last good one stays in force");
+                    warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
                 }
             }
         }

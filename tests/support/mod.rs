@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 pub mod bus;
+pub mod journal;
 pub mod outcome;
 pub mod profiles;
 pub mod sandbox;

@@ -4,6 +4,7 @@
 //! JSON lines, append-only. A record is one write(2) on an `O_APPEND` file, so that several sessions can share a log; it is
 //! a whole line, or an error and no permission. Text of a tool stands in the notation of [`crate::common::text`].
 
+mod journal;
 mod log;
 
 use std::io;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use super::record::{Rule, Tool};
 
+pub use journal::{Journal, JournaledLog, SOCKET};
 pub use log::{AuditLog, KEPT, MAX_BYTES, names};
 
 /// Where the log is if nobody says otherwise.

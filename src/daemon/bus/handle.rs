@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
 use zbus::message::{Flags, Header};
 use zbus::{Connection, fdo};
 
@@ -12,6 +13,7 @@ use super::error::{Error, detail};
 use crate::daemon::authz::Polkit;
 use crate::daemon::caller::{self, Unidentified};
 use crate::daemon::core::{Caller, Core, Refusal};
+use crate::daemon::message;
 
 type Job = Box<dyn FnOnce(Rc<Core>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
@@ -58,9 +60,14 @@ impl Handle {
             match self.run(move |core| job(core, who)).await? {
                 Err(Refusal::Needs(action)) if !caller.elevated.contains(action) => {
                     if !self.polkit.authorized(&identified, action, interactive).await {
+                        refused_to(&identified, action);
                         return Err(Error::NotAuthorized(action.to_owned()));
                     }
                     caller.elevated.insert(action);
+                }
+                Err(Refusal::Inside) => {
+                    refused_to(&identified, "inside-a-session");
+                    return Err(refused(Refusal::Inside));
                 }
                 done => return done.map_err(refused),
             }
@@ -80,7 +87,11 @@ impl Handle {
             is_inside: identified.inside,
             elevated: Default::default(),
         };
-        self.run(move |core| job(core, caller)).await?.map_err(refused)
+        let done = self.run(move |core| job(core, caller)).await?;
+        if let Err(Refusal::Inside) = &done {
+            refused_to(&identified, "inside-a-session");
+        }
+        done.map_err(refused)
     }
 
     /// Have the core do something of the daemon's own.
@@ -112,8 +123,18 @@ impl Jobs {
     }
 }
 
+fn refused_to(caller: &caller::Caller, action: &str) {
+    warn!(
+        MESSAGE_ID = message::AUTHORIZATION_REFUSED,
+        GATED_UID = caller.uid,
+        GATED_PID = caller.pid,
+        GATED_ACTION = action,
+        "an authorization was refused"
+    );
+}
+
 fn unidentified(error: Unidentified) -> Error {
-    tracing::warn!(%error, "a caller is not known");
+    warn!(%error, "a caller is not known");
     Error::NotAuthorized(String::new())
 }
 
