@@ -42,7 +42,7 @@ pub enum EngineError {
     Systemd(#[from] zbus::Error),
     #[error("systemd could not start {unit}: {result}")]
     Job { unit: String, result: String },
-    #[error("{0} did not greet in time")]
+    #[error("{0} did not greet")]
     Silent(String),
 }
 
