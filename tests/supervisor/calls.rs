@@ -19,6 +19,7 @@ pub const TESTS: &[Test] = &[
     ("the_supervisor_takes_no_start_that_does_not_fit", unfit),
     ("a_session_for_another_home_is_refused", other_home),
     ("a_session_ends_when_it_is_stopped_or_its_broker_goes", ends),
+    ("a_session_that_lost_a_leader_ends", no_leader),
     ("an_answer_that_proves_nothing_does_not_lift_authenticate", authenticate),
 ];
 
@@ -277,6 +278,19 @@ fn ends() {
         }
         assert!(all.iter().chain([&session.pidfd]).all(|process| process.ends_within(SOON)), "everything ends");
     }
+}
+
+/// Without it the call could not be killed alone.
+fn no_leader() {
+    let sandbox = Sandbox::new();
+    let session = Supervised::start(&sandbox);
+    let mut call = session.call(&sh("setsid sleep 1000 & echo $$; exec sleep 1000"));
+    call.started();
+    let command = outer_pid(session.pidfd.pid, &call.line());
+    let leader = crate::support::wait::parent_of(command.pid).expect("a leader");
+    crate::support::PidFd::open(leader).expect("it lives").kill(libc::SIGKILL);
+    assert!(command.ends_within(SOON) && session.pidfd.ends_within(SOON));
+    assert_eq!(call.rest(), "", "and so does what is left of it");
 }
 
 fn authenticate() {
