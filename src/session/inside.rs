@@ -55,11 +55,11 @@ pub fn serve(session: &Arc<Session>, listener: &OwnedFd) {
         let mut polled = [PollFd::new(listener, PollFlags::IN), PollFd::new(&init, PollFlags::IN)];
         match poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return session.emptied(),
+            Err(_) => return session.lost("the session's init"),
         }
         let [connects, has_ended] = polled.map(|one| !one.revents().is_empty());
         if has_ended {
-            return session.emptied();
+            return session.lost("the session's init");
         }
         if !connects {
             continue;

@@ -151,11 +151,11 @@ impl Session {
         }
     }
 
-    /// Init is gone, and so is every process of the session.
-    pub fn emptied(&self) {
+    /// A process of ours inside is gone, without which the session's cannot be killed one call at a time.
+    pub fn lost(&self, what: &str) {
         // A session that ends with its call hears of it from that.
         if self.parts.launch.ends == Ends::WhenStopped {
-            self.upstream().tell(&FromSession::Failed("the session's init was ended".into()));
+            self.upstream().tell(&FromSession::Failed(format!("{what} was ended")));
             self.end();
         }
     }
