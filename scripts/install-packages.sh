@@ -32,6 +32,24 @@ attr:getfattr
 strace:strace
 sudo:sudo
 expect:expect
+systemd:/lib/systemd/systemd-journald
+systemd:systemd-analyze
+systemd-container:systemd-nspawn
+debootstrap:debootstrap
+dbus-daemon:dbus-daemon
+man-db:man
+bash:bash
+zsh:zsh
+fish:fish
+polkitd:/usr/lib/polkit-1/polkitd
+xvfb:Xvfb
+xdotool:xdotool
+imagemagick:import
+fonts-dejavu-core:/usr/share/fonts/truetype/dejavu
+xfconf:/usr/share/dbus-1/services/org.xfce.Xfconf.service
+xfce4-notifyd:/usr/share/dbus-1/services/org.xfce.xfce4-notifyd.Notifications.service
+dunst:dunst
+notify-osd:/usr/share/glib-2.0/schemas/com.canonical.NotifyOSD.gschema.xml
 "
 
 case "${1-}" in
@@ -56,7 +74,7 @@ missing() {
 }
 
 if ! command -v cargo >/dev/null 2>&1; then
-    echo "$0: no Rust toolchain: install Rust 1.89 or newer (https://rustup.rs), then run this again" >&2
+    echo "$0: no Rust toolchain: install Rust 1.91 or newer (https://rustup.rs), then run this again" >&2
     exit 1
 fi
 

@@ -189,7 +189,7 @@ fn play<F: Future<Output = ()>>(
     scene: impl FnOnce(Supervisor) -> F,
 ) -> Closing {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let terms = SessionTerms { timeout, max_per_minute: 600, home: "/home/alice".into() };
+    let terms = SessionTerms { timeout, max_per_minute: 600, home: "/home/alice".into(), knows_people: false };
     let config = BrokerConfig { session: SessionId("00000001".into()), user: "alice".into(), terms };
     let (to, from_session) = mpsc::channel(16);
     let (to_session, from) = mpsc::channel(16);

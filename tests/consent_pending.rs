@@ -40,7 +40,12 @@ fn request(id: u128, session_number: u8, call: u32, object: &str) -> Request {
 fn pending(sessions: u8) -> Pending {
     let mut pending = Pending::new();
     for number in 0..sessions {
-        let terms = SessionTerms { timeout: TIMEOUT, max_per_minute: 10_000, home: RawPath::from("/home/alice") };
+        let terms = SessionTerms {
+            timeout: TIMEOUT,
+            max_per_minute: 10_000,
+            home: RawPath::from("/home/alice"),
+            knows_people: false,
+        };
         pending.open(session(number), terms);
     }
     pending
@@ -153,7 +158,7 @@ proptest! {
                 Step::Answer { which, answer } if !seen.taken.is_empty() => {
                     let asked = seen.taken[which % seen.taken.len()].clone();
                     let over = seen.ends.contains_key(&asked.id.0);
-                    match pending.answer(asked.id, answer, "test", now) {
+                    match pending.answer(asked.id, answer, "test", false, now) {
                         Err(error) => assert!(over && error == AnswerError::AlreadyDecided),
                         Ok(effects) => {
                             assert!(!over);
@@ -250,7 +255,7 @@ fn equal_requests_share_one_prompt_and_one_answer() {
     assert!(pending.ask(unlink, now).unwrap().is_empty());
     let other_call = pending.ask(request(3, 0, 2, "/srv/x"), now).unwrap();
     assert!(other_call.is_empty(), "it waits behind");
-    let effects = pending.answer(RequestId(1), Answer::Once(Width::Exact), "t", now).unwrap();
+    let effects = pending.answer(RequestId(1), Answer::Once(Width::Exact), "t", false, now).unwrap();
     assert_eq!(settled(&effects), [(1, Outcome::Approved), (2, Outcome::Approved)]);
     assert_eq!(shown(&effects).unwrap().request.id, RequestId(3));
 }
@@ -261,7 +266,7 @@ fn an_answer_for_one_attempt_answers_only_the_attempt_that_was_shown() {
     let attempt = |id, operation| Request { operation, remember: Lifetime::Attempt, ..request(id, 0, 1, "/srv/x") };
     pending.ask(attempt(1, Operation::OpenWrite), now).unwrap();
     pending.ask(attempt(2, Operation::Unlink), now).unwrap();
-    let effects = pending.answer(RequestId(1), Answer::Session(Width::Exact), "t", now).unwrap();
+    let effects = pending.answer(RequestId(1), Answer::Session(Width::Exact), "t", false, now).unwrap();
     assert_eq!(settled(&effects), [(1, Outcome::Approved)]);
     assert_eq!(shown(&effects).unwrap().request.operation, Operation::Unlink);
 }
@@ -273,9 +278,9 @@ fn a_wide_answer_answers_what_it_covers_and_nothing_else() {
         pending.ask(request(id, 0, 1, object), now).unwrap();
     }
     pending.ask(request(5, 0, 2, "/srv/a/q"), now).unwrap();
-    let effects = pending.answer(RequestId(1), Answer::Once(Width::Directory), "t", now).unwrap();
+    let effects = pending.answer(RequestId(1), Answer::Once(Width::Directory), "t", false, now).unwrap();
     assert_eq!(settled(&effects), [(1, Outcome::Approved), (4, Outcome::Granted)]);
-    let effects = pending.answer(RequestId(2), Answer::Session(Width::Tree), "t", now).unwrap();
+    let effects = pending.answer(RequestId(2), Answer::Session(Width::Tree), "t", false, now).unwrap();
     assert_eq!(settled(&effects), [(2, Outcome::Approved)]);
     assert_eq!(pending.len(), 2);
 }
@@ -285,7 +290,7 @@ fn a_prompt_that_the_answer_to_another_request_covers_is_withdrawn() {
     let (mut pending, now) = (pending(1), Instant::now());
     pending.ask(request(1, 0, 1, "/srv/a/x"), now).unwrap();
     pending.ask(request(2, 0, 1, "/srv/a/y"), now).unwrap();
-    let effects = pending.answer(RequestId(2), Answer::Once(Width::Tree), "t", now).unwrap();
+    let effects = pending.answer(RequestId(2), Answer::Once(Width::Tree), "t", false, now).unwrap();
     assert!(matches!(effects.first(), Some(Effect::Withdraw(_))));
     assert_eq!(settled(&effects), [(2, Outcome::Approved), (1, Outcome::Granted)]);
 }
@@ -296,7 +301,7 @@ fn an_answer_that_covers_everything_denies() {
     let effects = pending.ask(request(1, 0, 1, "/home/alice/.bashrc"), now).unwrap();
     let offered: Vec<Width> = shown(&effects).unwrap().offers.iter().map(|offer| offer.width).collect();
     assert_eq!(offered, [Width::Exact]);
-    let effects = pending.answer(RequestId(1), Answer::Session(Width::Tree), "t", now).unwrap();
+    let effects = pending.answer(RequestId(1), Answer::Session(Width::Tree), "t", false, now).unwrap();
     assert_eq!(settled(&effects), [(1, Outcome::NotPermitted)]);
 }
 
@@ -307,11 +312,11 @@ fn silence_denies_at_the_deadline_and_an_answer_gives_the_others_time() {
     pending.ask(request(2, 0, 1, "/srv/b"), start).unwrap();
     assert_eq!(pending.next_deadline(), Some(start + TIMEOUT));
     let late = start + TIMEOUT - Duration::from_secs(1);
-    pending.answer(RequestId(1), Answer::Deny, "t", late).unwrap();
+    pending.answer(RequestId(1), Answer::Deny, "t", false, late).unwrap();
     assert!(settled(&pending.expire(start + TIMEOUT)).is_empty());
     assert_eq!(settled(&pending.expire(late + TIMEOUT)), [(2, Outcome::Timeout)]);
     assert_eq!(
-        pending.answer(RequestId(2), Answer::Once(Width::Exact), "t", late + TIMEOUT).unwrap_err(),
+        pending.answer(RequestId(2), Answer::Once(Width::Exact), "t", false, late + TIMEOUT).unwrap_err(),
         AnswerError::AlreadyDecided
     );
 }
@@ -331,7 +336,10 @@ fn of_equal_requests_each_has_its_own_time() {
 fn an_answer_to_an_invented_request_is_refused() {
     let (mut pending, now) = (pending(1), Instant::now());
     pending.ask(request(1, 0, 1, "/srv/a"), now).unwrap();
-    assert_eq!(pending.answer(RequestId(7), Answer::Once(Width::Exact), "t", now).unwrap_err(), AnswerError::Unknown);
+    assert_eq!(
+        pending.answer(RequestId(7), Answer::Once(Width::Exact), "t", false, now).unwrap_err(),
+        AnswerError::Unknown
+    );
     assert_eq!(pending.len(), 1);
 }
 
@@ -340,7 +348,7 @@ fn a_request_id_is_taken_once() {
     let (mut pending, now) = (pending(2), Instant::now());
     pending.ask(request(1, 0, 1, "/srv/a"), now).unwrap();
     assert!(pending.ask(request(1, 1, 1, "/srv/b"), now).is_err());
-    pending.answer(RequestId(1), Answer::Deny, "t", now).unwrap();
+    pending.answer(RequestId(1), Answer::Deny, "t", false, now).unwrap();
     assert!(pending.ask(request(1, 0, 1, "/srv/b"), now).is_err());
 }
 
@@ -358,12 +366,22 @@ fn a_flood_of_requests_is_denied_at_once() {
 }
 
 #[test]
+fn what_asks_a_group_is_denied_where_nobody_is_known() {
+    let (mut pending, now) = (pending(1), Instant::now());
+    let of_group = Request { group: Some("deployers".into()), ..request(1, 0, 1, "/srv/a") };
+    assert_eq!(settled(&pending.ask(of_group, now).unwrap()), [(1, Outcome::NotPermitted)]);
+}
+
+#[test]
 fn more_prompts_a_minute_than_the_profile_allows_are_denied() {
     let (mut pending, now) = (Pending::new(), Instant::now());
-    pending.open(session(0), SessionTerms { timeout: TIMEOUT, max_per_minute: 2, home: "/home/alice".into() });
+    pending.open(
+        session(0),
+        SessionTerms { timeout: TIMEOUT, max_per_minute: 2, home: "/home/alice".into(), knows_people: false },
+    );
     for id in 0..2 {
         assert!(shown(&pending.ask(request(id, 0, 1, "/srv/a"), now).unwrap()).is_some());
-        pending.answer(RequestId(id), Answer::Deny, "t", now).unwrap();
+        pending.answer(RequestId(id), Answer::Deny, "t", false, now).unwrap();
     }
     assert_eq!(settled(&pending.ask(request(2, 0, 1, "/srv/a"), now).unwrap()), [(2, Outcome::NotPermitted)]);
     let later = now + Duration::from_secs(60);
@@ -379,7 +397,7 @@ fn a_prompt_whose_process_is_gone_is_shown_again_for_the_next_equal_request() {
     assert_eq!(settled(&effects), [(1, Outcome::Cancelled)]);
     assert_eq!(shown(&effects).unwrap().request.id, RequestId(2));
     assert_eq!(
-        pending.answer(RequestId(1), Answer::Once(Width::Exact), "t", now).unwrap_err(),
+        pending.answer(RequestId(1), Answer::Once(Width::Exact), "t", false, now).unwrap_err(),
         AnswerError::AlreadyDecided
     );
 }

@@ -20,9 +20,13 @@ fn places() -> Places {
 }
 
 #[test]
-fn the_profiles_of_the_policy_page_load() {
-    let profiles = toml_blocks("docs/policy.md");
-    assert!(!profiles.is_empty());
+fn the_policy_files_of_the_policy_page_load() {
+    let (ceilings, profiles): (Vec<String>, Vec<String>) =
+        toml_blocks("docs/policy.md").into_iter().partition(|text| !text.contains("[profile]"));
+    assert!(!profiles.is_empty() && ceilings.len() == 1);
+    let read = |path: &Path| if path.starts_with("/etc") { Ok(ceilings[0].clone()) } else { unreachable!() };
+    let ceiling = policy::Ceiling::load(&read).unwrap_or_else(|error| panic!("{error}"));
+    assert!(ceiling.may_run("ci", &[].into()) && !ceiling.may_run("me", &[].into()));
     for profile in profiles {
         let context =
             Context { home: "/home/me".into(), user: "me".to_owned(), cwd: RawPath::from("/home/me/project") };

@@ -323,7 +323,7 @@ fn the_services_of_the_host_are_out_of_sight() {
     let inner = "find /run /tmp | sort; cat /run/systemd/resolve/resolv.conf /run/media/disk/photo";
     let outcome = around_with_copies(&sandbox, script, &sh(inner));
     outcome.assert_code(0);
-    let seen = "/run\n/run/media\n/run/media/disk\n/run/media/disk/photo\n/run/systemd\n/run/systemd/resolve\n\
+    let seen = "/run\n/run/gated\n/run/gated/call.sock\n/run/media\n/run/media/disk\n/run/media/disk/photo\n/run/systemd\n/run/systemd/resolve\n\
                 /run/systemd/resolve/resolv.conf\n/tmp\nnameserver\nphoto\n";
     assert_eq!(outcome.out(), seen, "{outcome}");
 }

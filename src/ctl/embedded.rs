@@ -94,6 +94,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
             timeout: profile.prompt.timeout,
             max_per_minute: if asked.is_a_person() { profile.prompt.max_per_minute } else { u32::MAX },
             home: profile.home.clone(),
+            knows_people: false,
         },
     };
     let term = environment.get(b"TERM").map(|term| String::from_utf8_lossy(term).into_owned()).unwrap_or_default();

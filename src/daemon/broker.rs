@@ -12,18 +12,22 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, warn};
 
 use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
 use super::events::Events;
-use super::pending::{BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
+use super::message;
+use super::pending::{AnswerError, BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
+use super::view::View;
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
 use crate::common::decision::{Decision, Lifetime, Outcome};
-use crate::common::id::{RequestId, SessionId};
-use crate::common::wire::{FromSession, ToSession};
+use crate::common::id::{GrantId, RequestId, SessionId};
+use crate::common::path::RawPath;
+use crate::common::wire::{FromSession, RunningCall, ToSession};
+use crate::policy::Grant;
 
 /// What a broker knows of its session.
 #[derive(Clone, Debug)]
@@ -56,6 +60,27 @@ pub struct Broker {
     audit: Arc<dyn Audit>,
     events: Events,
     agents: Vec<Box<dyn ConsentAgent>>,
+    view: Rc<View>,
+}
+
+/// An answer that names who gave it.
+#[derive(Debug)]
+pub struct Spoken {
+    pub request: RequestId,
+    pub answer: Answer,
+    /// For the records.
+    pub by: String,
+    /// Whether they proved who they are.
+    pub authenticated: bool,
+    pub reply: Option<oneshot::Sender<Result<(), AnswerError>>>,
+}
+
+/// What the rest of the daemon tells a broker.
+#[derive(Debug)]
+pub enum Control {
+    Answer(Spoken),
+    /// Forget a grant, from the next attempt on.
+    Revoke(GrantId),
 }
 
 /// What an agent brought back.
@@ -73,7 +98,12 @@ impl Broker {
         events: Events,
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
-        Broker { config, audit, events, agents }
+        Broker { config, audit, events, agents, view: Rc::default() }
+    }
+
+    /// Let others see what waits, what was granted and what runs.
+    pub fn seen_in(self, view: Rc<View>) -> Broker {
+        Broker { view, ..self }
     }
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
@@ -81,6 +111,16 @@ impl Broker {
     /// started the session, and passed over. Sends `Decided` and `Recorded`, and goes on taking messages while they are not taken off. Needs a tokio
     /// runtime with time; not `Send`.
     pub async fn run(self, from: mpsc::Receiver<FromSession>, to: mpsc::Sender<ToSession>) -> Closing {
+        self.run_controlled(from, to, None).await
+    }
+
+    /// [`Broker::run`], with somebody else who answers and revokes.
+    pub async fn run_controlled(
+        self,
+        from: mpsc::Receiver<FromSession>,
+        to: mpsc::Sender<ToSession>,
+        control: Option<mpsc::UnboundedReceiver<Control>>,
+    ) -> Closing {
         let (prompts, shown) = watch::channel(None);
         let (reply, replies) = mpsc::unbounded_channel();
         let (settled, settle) = mpsc::unbounded_channel();
@@ -92,10 +132,12 @@ impl Broker {
         }
         drop((shown, reply));
         let config = self.config;
+        let (view, home) = (Rc::clone(&self.view), config.terms.home.clone());
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
         let desk = Desk {
             config: &config,
             records: &records,
+            view: &view,
             pending: Pending::new(),
             prompts,
             settled,
@@ -104,8 +146,14 @@ impl Broker {
             open: 0,
             current: None,
         };
-        let work =
-            async { tokio::join!(desk.serve(from, replies), release(settle, out, &records), forward(outgoing, to)).0 };
+        let work = async {
+            tokio::join!(
+                desk.serve(from, replies, control),
+                release(settle, out, &records, &view, &home),
+                forward(outgoing, to)
+            )
+            .0
+        };
         let agents = poll_fn(|context| {
             asked.retain_mut(|agent| agent.as_mut().poll(context).is_pending());
             Poll::<Infallible>::Pending
@@ -164,6 +212,7 @@ async fn forward(mut outgoing: mpsc::UnboundedReceiver<ToSession>, to: mpsc::Sen
 struct Desk<'a> {
     config: &'a BrokerConfig,
     records: &'a Recorder,
+    view: &'a View,
     pending: Pending,
     prompts: watch::Sender<Option<Rc<Prompt>>>,
     settled: mpsc::UnboundedSender<Vec<Settled>>,
@@ -180,6 +229,7 @@ impl Desk<'_> {
         mut self,
         mut from: mpsc::Receiver<FromSession>,
         mut replies: mpsc::UnboundedReceiver<Reply>,
+        mut control: Option<mpsc::UnboundedReceiver<Control>>,
     ) -> Option<Fault> {
         let config = self.config;
         self.pending.open(config.session.clone(), config.terms.clone());
@@ -205,6 +255,7 @@ impl Desk<'_> {
                     },
                 },
                 Some(reply) = replies.recv() => self.reply(reply),
+                Some(told) = controlled(control.as_mut()) => self.obey(told),
             }
         };
         if let Some(fault) = &fault {
@@ -241,8 +292,12 @@ impl Desk<'_> {
             }
             FromSession::CallStarted { call, pid, program, argv } => {
                 self.records.call_started(call, pid, &program, &argv);
+                self.view.call_started(RunningCall { call, pid, program, argv });
             }
-            FromSession::CallEnded { call, ended } => self.records.call_ended(call, ended),
+            FromSession::CallEnded { call, ended } => {
+                self.records.call_ended(call, ended);
+                self.view.call_ended(call);
+            }
             FromSession::Hello(_) | FromSession::Ready { .. } | FromSession::Failed(_) => {}
         }
         Ok(())
@@ -251,7 +306,7 @@ impl Desk<'_> {
     fn reply(&mut self, reply: Reply) {
         let current = self.current == Some(reply.request);
         match reply.result {
-            Ok(answer) => match self.pending.answer(reply.request, answer, &reply.by, now()) {
+            Ok(answer) => match self.pending.answer(reply.request, answer, &reply.by, false, now()) {
                 Ok(effects) => self.apply(effects),
                 Err(error) => debug!(request = %reply.request, by = reply.by, %error, "an answer came to nothing"),
             },
@@ -269,6 +324,26 @@ impl Desk<'_> {
         }
     }
 
+    fn obey(&mut self, told: Control) {
+        match told {
+            Control::Answer(Spoken { request, answer, by, authenticated, reply }) => {
+                let answered = self.pending.answer(request, answer, &by, authenticated, now());
+                let result = answered.map(|effects| self.apply(effects));
+                if let Err(error) = &result {
+                    debug!(%request, by, %error, "an answer came to nothing");
+                }
+                if let Some(reply) = reply {
+                    // Whoever answered need not wait to hear of it.
+                    let _ = reply.send(result);
+                }
+            }
+            Control::Revoke(id) => {
+                self.view.revoked(id);
+                let _ = self.out.send(ToSession::Revoke(id));
+            }
+        }
+    }
+
     /// Denies what is shown while nobody is left to answer it, and what comes next the same way.
     fn deny_if_nobody(&mut self) {
         while let Some(id) = self.current
@@ -282,6 +357,8 @@ impl Desk<'_> {
     fn apply(&mut self, effects: Vec<Effect>) {
         self.carry_out(effects);
         self.deny_if_nobody();
+        let session = &self.config.session;
+        self.view.show(&self.pending.leads(session), || self.pending.prompts(session));
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -307,11 +384,20 @@ impl Desk<'_> {
     }
 }
 
+async fn controlled(control: Option<&mut mpsc::UnboundedReceiver<Control>>) -> Option<Control> {
+    match control {
+        Some(control) => control.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The half that writes records and then tells the supervisor, until no more decisions can fall.
 async fn release(
     mut settle: mpsc::UnboundedReceiver<Vec<Settled>>,
     to: mpsc::UnboundedSender<ToSession>,
     records: &Recorder,
+    view: &View,
+    home: &RawPath,
 ) {
     while let Some(batch) = settle.recv().await {
         let audit = Arc::clone(&records.audit);
@@ -330,6 +416,9 @@ async fn release(
                 let _ = records.audit.append(&records.line(&settled));
             }
             records.tell(&settled);
+            if let Some(grant) = granted(&settled, home) {
+                view.granted(grant);
+            }
             // A supervisor that cancelled has no use for a decision, and one that is gone neither.
             if settled.outcome != Outcome::Cancelled {
                 let _ = to.send(ToSession::Decided(decision(&settled)));
@@ -338,18 +427,26 @@ async fn release(
     }
 }
 
+/// The grant that an approval creates, as the supervisor makes it too.
+fn granted(settled: &Settled, home: &RawPath) -> Option<Grant> {
+    let id = settled.grant.filter(|_| settled.outcome == Outcome::Approved)?;
+    let Settled { request, width, lifetime, by, authenticated, .. } = settled;
+    let grant = Grant::from_answer(id, request, *width, *lifetime, by, home).ok()?;
+    Some(Grant { authenticated: *authenticated, ..grant })
+}
+
 /// Which of the records are on disk.
 fn write_all(audit: &dyn Audit, lines: &[AuditRecord]) -> Vec<bool> {
     let mut written: Vec<bool> = Vec::with_capacity(lines.len());
     for line in lines {
         let result = audit.append(line);
         if let Err(error) = &result {
-            error!(%error, "a decision is not recorded");
+            error!(MESSAGE_ID = message::AUDIT_FAILED, GATED_ERROR = %error, "a decision is not recorded");
         }
         written.push(result.is_ok());
     }
     if let Err(error) = audit.sync() {
-        error!(%error, "decisions are not on disk");
+        error!(MESSAGE_ID = message::AUDIT_FAILED, GATED_ERROR = %error, "decisions are not on disk");
         written.fill(false);
     }
     written
@@ -364,8 +461,7 @@ fn decision(settled: &Settled) -> Decision {
         lifetime: settled.lifetime,
         width: settled.width,
         grant: settled.grant,
-        // Nobody can prove who they are to this broker.
-        authenticated: false,
+        authenticated: settled.authenticated,
         by: settled.by.clone(),
     }
 }

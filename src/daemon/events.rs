@@ -70,12 +70,20 @@ pub struct Event {
     pub exec_errno: Option<i32>,
 }
 
-/// Where events go; nowhere, if nobody asked for them.
-#[derive(Debug, Default)]
-pub struct Events(Option<Stream>);
+/// Where events go.
+#[derive(Default)]
+pub enum Events {
+    /// Nowhere: nobody asked for them.
+    #[default]
+    None,
+    Stream(Stream),
+    /// To whoever spreads them further.
+    Told(Box<dyn Fn(&Event)>),
+}
 
+/// A file and the thread that writes it.
 #[derive(Debug)]
-struct Stream {
+pub struct Stream {
     lines: SyncSender<Vec<u8>>,
     /// Lines that found no room, as far as the writer has not told.
     dropped: Arc<AtomicU64>,
@@ -85,7 +93,12 @@ struct Stream {
 
 impl Events {
     pub fn none() -> Events {
-        Events(None)
+        Events::None
+    }
+
+    /// Events to a function, which must not wait.
+    pub fn told(tell: impl Fn(&Event) + 'static) -> Events {
+        Events::Told(Box::new(tell))
     }
 
     /// Events on a file or an inherited descriptor. Fails if the thread cannot be started.
@@ -99,13 +112,15 @@ impl Events {
             let _ended = write(file, &queue, &untold);
             drop::<SyncSender<()>>(done);
         })?;
-        Ok(Events(Some(Stream { lines, dropped, finished })))
+        Ok(Events::Stream(Stream { lines, dropped, finished }))
     }
 
     /// Hands a line to the writer; never waits.
     pub fn emit(&mut self, event: &Event) {
-        if self.0.is_none() {
-            return;
+        match self {
+            Events::None => return,
+            Events::Told(tell) => return tell(event),
+            Events::Stream(_) => {}
         }
         let Ok(mut line) = serde_json::to_vec(event) else { return };
         line.push(b'\n');
@@ -114,19 +129,19 @@ impl Events {
 
     /// Hands on to a stream what is a line already, with its newline; never waits.
     pub fn pass_on(&mut self, line: Vec<u8>) {
-        let Some(stream) = &self.0 else { return };
+        let Events::Stream(stream) = self else { return };
         match stream.lines.try_send(line) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 stream.dropped.fetch_add(1, Ordering::Relaxed);
             }
-            Err(TrySendError::Disconnected(_)) => self.0 = None,
+            Err(TrySendError::Disconnected(_)) => *self = Events::None,
         }
     }
 
     /// Waits up to a second until everything is written. A writer that hangs on its reader is left behind.
     pub fn close(self) {
-        let Some(Stream { lines, finished, .. }) = self.0 else { return };
+        let Events::Stream(Stream { lines, finished, .. }) = self else { return };
         drop(lines);
         // Nothing is ever sent: this ends with the writer or with the time.
         let _ = finished.recv_timeout(FAREWELL);

@@ -3,10 +3,28 @@
 //! as the user beside a hostile tool: all of its text is the tool's, and none of it is trusted. It never touches the memory
 //! or the files of a tool.
 
+pub mod agents;
 pub mod audit;
+pub mod authz;
 pub mod broker;
+pub mod bus;
+pub mod caller;
+pub mod core;
 pub mod denials;
+pub mod engine;
 pub mod events;
+pub mod launch;
+pub mod link;
+pub mod live;
+pub mod log;
+pub mod message;
 pub mod pending;
+pub mod policyfiles;
+pub mod process;
 pub mod record;
 pub mod recorder;
+pub mod rendezvous;
+pub mod state;
+pub mod users;
+pub mod view;
+pub mod watchers;

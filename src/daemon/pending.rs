@@ -33,6 +33,8 @@ pub struct SessionTerms {
     pub max_per_minute: u32,
     /// The home of the session's user, which no answer may cover as a whole.
     pub home: RawPath,
+    /// Whether it is known who answers, of which groups they are, and how to have them prove it.
+    pub knows_people: bool,
 }
 
 /// What is to be done, in this order.
@@ -57,6 +59,8 @@ pub struct Settled {
     pub width: Width,
     /// What the answer is called, if it outlives its attempt; the same for all requests that it was given to.
     pub grant: Option<GrantId>,
+    /// Whether whoever answered proved who they are.
+    pub authenticated: bool,
     pub by: String,
     pub waited: Duration,
     /// Whether it waited at all, or was denied at once.
@@ -120,6 +124,7 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.is_directory == b.is_directory
         && a.level == b.level
         && a.remember == b.remember
+        && a.group == b.group
         && (a.remember != Lifetime::Attempt || same_attempt)
 }
 
@@ -146,6 +151,7 @@ fn end(waiter: Waiter, outcome: Outcome, by: &str, now: Instant) -> Settled {
         lifetime: Lifetime::Attempt,
         width: Width::Exact,
         grant: None,
+        authenticated: false,
         by: by.to_owned(),
         asked: true,
     }
@@ -187,9 +193,14 @@ impl Pending {
             return Err(Reused(id));
         }
         let mut effects = Vec::new();
-        // Nobody here can prove who they are, so what needs that is not permitted.
-        let askable = matches!(request.level, Level::Allow | Level::Notify | Level::Ask);
         let session = self.sessions.get_mut(&request.session);
+        // Where nobody is known, what needs a proof or a group is not permitted.
+        let knows_people = session.as_ref().is_some_and(|session| session.terms.knows_people);
+        let askable = match request.level {
+            Level::Allow | Level::Notify | Level::Ask => knows_people || request.group.is_none(),
+            Level::Authenticate => knows_people,
+            Level::Deny => false,
+        };
         let waiter = Waiter { request: Rc::new(request), arrived: now };
         match session.filter(|session| askable && session.room()) {
             Some(session) => {
@@ -207,7 +218,8 @@ impl Pending {
         Ok(effects)
     }
 
-    /// An answer to a request that was shown. `by` goes into the records.
+    /// An answer to a request that waits. `by` goes into the records; `authenticated` says whether whoever answered proved
+    /// who they are, without which a yes to level `authenticate` is not permitted.
     ///
     /// An answer that lasts longer than the rule allows is cut to what it allows. One that reaches further than may be
     /// offered is taken for a mistake of the agent and denies: to ask again would ask a script for ever, and to narrow it
@@ -217,6 +229,7 @@ impl Pending {
         id: RequestId,
         answer: Answer,
         by: &str,
+        authenticated: bool,
         now: Instant,
     ) -> Result<Vec<Effect>, AnswerError> {
         let mut effects = Vec::new();
@@ -229,10 +242,12 @@ impl Pending {
             Answer::Once(width) => (Some(Lifetime::Call), width),
             Answer::Session(width) => (Some(Lifetime::Session), width),
         };
-        let permitted = offered_widths(&lead, &session.terms.home).contains(&width);
+        let proven = authenticated || lead.level != Level::Authenticate;
+        let permitted = proven && offered_widths(&lead, &session.terms.home).contains(&width);
         let grant = wanted.and_then(|lifetime| {
             let id = GrantId::random().ok()?;
-            Grant::from_answer(id, &lead, width, lifetime, by, &session.terms.home).ok().filter(|_| permitted)
+            let grant = Grant::from_answer(id, &lead, width, lifetime, by, &session.terms.home).ok()?;
+            permitted.then_some(Grant { authenticated, ..grant })
         });
         let outcome = match (wanted, &grant) {
             (None, _) => Outcome::Denied,
@@ -249,7 +264,7 @@ impl Pending {
             let settled = end(waiter, outcome, by, now);
             let (lifetime, width) =
                 if outcome.permits() { (lifetime, width) } else { (settled.lifetime, settled.width) };
-            self.settle(Settled { lifetime, width, grant: lasting, ..settled }, &mut effects);
+            self.settle(Settled { lifetime, width, grant: lasting, authenticated, ..settled }, &mut effects);
         }
         for waiter in covered.into_iter().flat_map(Entry::into_waiters) {
             self.settle(end(waiter, Outcome::Granted, by, now), &mut effects);
@@ -321,6 +336,18 @@ impl Pending {
         }
         self.show_next(now, &mut effects);
         effects
+    }
+
+    /// What waits in a session, equal requests once, in the order of arrival.
+    pub fn leads(&self, session: &SessionId) -> Vec<RequestId> {
+        let of = |session: &Session| session.entries.iter().map(|entry| entry.lead.request.id).collect();
+        self.sessions.get(session).map(of).unwrap_or_default()
+    }
+
+    /// Everything that waits in a session as it would be shown now, in the order of arrival.
+    pub fn prompts(&self, session: &SessionId) -> Vec<Prompt> {
+        let of = |session: &Session| session.entries.iter().map(|entry| session.prompt_of(entry)).collect();
+        self.sessions.get(session).map(of).unwrap_or_default()
     }
 
     /// When [`Pending::expire`] has something to do.
@@ -411,19 +438,14 @@ impl Session {
         over
     }
 
-    /// Takes out what a new grant covers.
+    /// Takes out what a new grant covers, of those that the same people answer.
     fn take_covered(&mut self, grant: &Grant) -> Vec<Entry> {
         if grant.lifetime == Lifetime::Attempt {
             return Vec::new();
         }
-        let covers = |request: &Request| {
-            request.access == grant.access
-                && grant.call.is_none_or(|call| call == request.call)
-                && grant.pattern.matches(&request.object)
-        };
         let entries = std::mem::take(&mut self.entries);
         let (covered, rest): (VecDeque<Entry>, VecDeque<Entry>) =
-            entries.into_iter().partition(|entry| covers(&entry.lead.request));
+            entries.into_iter().partition(|entry| grant.answers(&entry.lead.request));
         self.entries = rest;
         covered.into()
     }
@@ -437,23 +459,26 @@ impl Session {
     }
 
     fn show(&mut self, now: Instant) -> Option<Prompt> {
-        let entry = self.entries.front()?;
+        let prompt = self.prompt_of(self.entries.front()?);
+        self.shown = Some(prompt.request.id);
+        self.recent.push_back(now);
+        Some(prompt)
+    }
+
+    fn prompt_of(&self, entry: &Entry) -> Prompt {
         let request = Rc::clone(&entry.lead.request);
         let offers = offered_widths(&request, &self.terms.home).into_iter().filter_map(|width| {
             let grant =
                 Grant::from_answer(GrantId(0), &request, width, Lifetime::Session, "", &self.terms.home).ok()?;
             Some(Offer { width, scope: grant.pattern.to_string() })
         });
-        let prompt = Prompt {
+        Prompt {
             offers: offers.collect(),
             longest: request.remember,
             attempts: entry.joined.len() + 1,
-            waiting: self.entries.len() - 1,
+            waiting: self.entries.len().saturating_sub(1),
             deadline: self.deadline(&entry.lead),
             request,
-        };
-        self.shown = Some(prompt.request.id);
-        self.recent.push_back(now);
-        Some(prompt)
+        }
     }
 }

@@ -132,7 +132,7 @@ impl Recorder {
         };
         let written = self.audit.append(&line);
         if let Err(error) = &written {
-            error!(%error, "a verdict is not recorded");
+            error!(MESSAGE_ID = super::message::AUDIT_FAILED, GATED_ERROR = %error, "a verdict is not recorded");
         }
         let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
         self.denials.borrow_mut().count(told.access, &told.object, outcome);

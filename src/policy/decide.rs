@@ -11,7 +11,7 @@ use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::common::scope::{Pattern, Reach};
 
-use super::grants::Grants;
+use super::grants::{Grants, Needed};
 use super::index::{Entry, Index};
 use super::model::Profile;
 
@@ -65,7 +65,7 @@ impl Policy {
             Some(entry) => (entry.level, self.source(entry)),
             None => (self.profile.defaults.level(access), Source::Default),
         };
-        settle(level, basis, access, path, call, grants)
+        self.settle(level, basis, access, path, call, grants)
     }
 
     /// The strictest verdict above `allow` on names that would lie strictly below `directory`: what moving it, removing it
@@ -94,8 +94,8 @@ impl Policy {
         let names: Vec<&[u8]> = place.components().collect();
         let guards = self.index(access)?.guards_below(&names, least);
         let lifted = |entry: &&&Entry| {
-            entry.level < Level::Deny
-                && grants.find_covering(access, &entry.pattern, call, entry.level == Level::Authenticate).is_some()
+            let needed = self.needed(entry.level, self.source(entry));
+            entry.level < Level::Deny && grants.find_covering(access, &entry.pattern, call, needed).is_some()
         };
         let entry = guards.iter().find(|entry| !lifted(entry))?;
         let source = self.source(entry);
@@ -114,7 +114,7 @@ impl Policy {
         let names: Vec<&[u8]> = path.components().collect();
         let counts = |entry: &Entry| entry.guards_floating() && !self.is_hole(entry, &names);
         let entry = self.index(access)?.strongest(&names, counts)?;
-        Some(settle(entry.level, self.source(entry), access, path, call, grants))
+        Some(self.settle(entry.level, self.source(entry), access, path, call, grants))
     }
 
     /// The rule behind a verdict; behind a grant, the rule that would have asked.
@@ -153,6 +153,22 @@ impl Policy {
         }
     }
 
+    /// The group whose members answer to this verdict, instead of the session's user.
+    pub fn group(&self, verdict: &Verdict) -> Option<&str> {
+        self.group_of(verdict.basis)
+    }
+
+    fn group_of(&self, source: Source) -> Option<&str> {
+        match source {
+            Source::Rule(at) => self.profile.rules.get(at)?.group.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn needed(&self, level: Level, source: Source) -> Needed<'_> {
+        Needed { authenticated: level == Level::Authenticate, group: self.group_of(source) }
+    }
+
     fn index(&self, access: Access) -> Option<&Index> {
         Access::ALL.iter().position(|&known| known == access).and_then(|at| self.indexes.get(at))
     }
@@ -167,6 +183,28 @@ impl Policy {
         }
     }
 
+    /// What is left of a level after the grants.
+    fn settle(
+        &self,
+        level: Level,
+        basis: Source,
+        access: Access,
+        path: &RawPath,
+        call: CallId,
+        grants: &Grants,
+    ) -> Verdict {
+        let granted = match level {
+            Level::Allow | Level::Deny => None,
+            Level::Notify | Level::Ask | Level::Authenticate => {
+                grants.find(access, path, call, self.needed(level, basis))
+            }
+        };
+        match granted {
+            Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis },
+            None => Verdict { level, source: basis, basis },
+        }
+    }
+
     fn is_hole(&self, entry: &Entry, names: &[&[u8]]) -> bool {
         match self.source(entry) {
             Source::Rule(at) => {
@@ -175,19 +213,6 @@ impl Policy {
             }
             _ => false,
         }
-    }
-}
-
-/// What is left of a level after the grants.
-fn settle(level: Level, basis: Source, access: Access, path: &RawPath, call: CallId, grants: &Grants) -> Verdict {
-    let granted = match level {
-        Level::Allow | Level::Deny => None,
-        Level::Notify | Level::Ask => grants.find(access, path, call, false),
-        Level::Authenticate => grants.find(access, path, call, true),
-    };
-    match granted {
-        Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis },
-        None => Verdict { level, source: basis, basis },
     }
 }
 
@@ -202,19 +227,21 @@ fn compile(profile: &Profile, access: Access) -> Index {
     for own in &profile.protected {
         let rule = next();
         if access == Access::Write {
-            entries.push(Entry { pattern: Pattern::tree_of(own), level: Level::Deny, rule });
+            entries.push(Entry { pattern: Pattern::tree_of(own), level: Level::Deny, others: false, rule });
         }
     }
     for own in &profile.rules {
         let rule = next();
         if own.access.contains(&access) {
-            entries.extend(own.path.iter().map(|pattern| Entry { pattern: pattern.clone(), level: own.level, rule }));
+            let others = own.group.is_some();
+            let entry = |pattern: &Pattern| Entry { pattern: pattern.clone(), level: own.level, others, rule };
+            entries.extend(own.path.iter().map(entry));
         }
     }
     for root in &profile.scratch {
         let rule = next();
         if access == Access::Write {
-            entries.push(Entry { pattern: Pattern::tree_of(root), level: Level::Allow, rule });
+            entries.push(Entry { pattern: Pattern::tree_of(root), level: Level::Allow, others: false, rule });
         }
     }
     Index::new(entries)

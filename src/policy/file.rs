@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
 use crate::common::access::{Access, Level};
@@ -107,6 +107,7 @@ pub(super) struct RuleTable {
     pub reason: Option<Spanned<String>>,
     #[serde(default)]
     pub examples: Examples,
+    pub ask: Option<Spanned<AskTable>>,
     // Terms of the language that this version does not hold; known by name so that the error can say so.
     program: Option<Spanned<IgnoredAny>>,
     argv: Option<Spanned<IgnoredAny>>,
@@ -114,7 +115,13 @@ pub(super) struct RuleTable {
     cidr: Option<Spanned<IgnoredAny>>,
     port: Option<Spanned<IgnoredAny>>,
     socket: Option<Spanned<IgnoredAny>>,
-    ask: Option<Spanned<IgnoredAny>>,
+}
+
+/// Who answers for a rule.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "`{ group = \"NAME\" }`")]
+pub(super) struct AskTable {
+    pub group: Spanned<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -155,6 +162,23 @@ impl Text {
         (from_one(before.matches('\n').count()), from_one(in_line.chars().count()))
     }
 
+    /// Reads a file of schema 1.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, PolicyError> {
+        if self.text.len() > MAX_FILE {
+            return Err(self.error(0, format!("longer than {MAX_FILE} bytes")));
+        }
+        // The schema first: what another one calls unknown must not hide that it is another one.
+        match toml::from_str::<SchemaOnly>(&self.text).map_err(|error| self.syntax(&error))?.schema {
+            None => return Err(self.error(0, "`schema = 1` is missing")),
+            Some(schema) if *schema.get_ref() != 1 => {
+                let message = format!("schema {} is not known; this version reads schema 1", schema.get_ref());
+                return Err(self.error_at(&schema, message));
+            }
+            Some(_) => {}
+        }
+        toml::from_str(&self.text).map_err(|error| self.syntax(&error))
+    }
+
     fn syntax(&self, error: &toml::de::Error) -> PolicyError {
         let mut message = error.message().replace('\n', ", ");
         for (of_serde, of_toml) in [
@@ -173,19 +197,7 @@ impl Text {
 impl File {
     /// Reads a file; the values in it are still text.
     pub fn parse(text: &Text) -> Result<File, PolicyError> {
-        if text.text.len() > MAX_FILE {
-            return Err(text.error(0, format!("longer than {MAX_FILE} bytes")));
-        }
-        // The schema first: what another one calls unknown must not hide that it is another one.
-        match toml::from_str::<SchemaOnly>(&text.text).map_err(|error| text.syntax(&error))?.schema {
-            None => return Err(text.error(0, "`schema = 1` is missing")),
-            Some(schema) if *schema.get_ref() != 1 => {
-                let message = format!("schema {} is not known; this version reads schema 1", schema.get_ref());
-                return Err(text.error_at(&schema, message));
-            }
-            Some(_) => {}
-        }
-        let file: File = toml::from_str(&text.text).map_err(|error| text.syntax(&error))?;
+        let file: File = text.parse()?;
         for rule in &file.rules {
             rule.check_supported(text)?;
         }
@@ -214,7 +226,6 @@ impl RuleTable {
             ("cidr", &self.cidr),
             ("port", &self.port),
             ("socket", &self.socket),
-            ("ask", &self.ask),
         ];
         for (name, term) in terms {
             if let Some(term) = term {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::access::Access;
+use crate::common::access::{Access, Level};
 use crate::common::decision::{Lifetime, Width};
 use crate::common::id::{CallId, GrantId};
 use crate::common::path::RawPath;
@@ -26,6 +26,8 @@ pub struct Grant {
     pub call: Option<CallId>,
     /// Whether whoever answered proved who they are: only then it lifts `authenticate`.
     pub authenticated: bool,
+    /// The group whose member answered, where the rule asked for one: it lifts what asks for that group, and nothing else.
+    pub group: Option<String>,
     /// The consent agent and person, as in [`crate::common::decision::Decision::by`].
     pub by: String,
 }
@@ -61,6 +63,7 @@ impl Grant {
             lifetime,
             call: (lifetime != Lifetime::Session).then_some(request.call),
             authenticated: false,
+            group: request.group.clone(),
             by: by.to_owned(),
         })
     }
@@ -70,9 +73,25 @@ impl Grant {
         *self == Grant { id: self.id, ..other.clone() }
     }
 
-    fn holds_for(&self, access: Access, call: CallId, authenticated: bool) -> bool {
-        self.access == access && self.call.is_none_or(|own| own == call) && (self.authenticated || !authenticated)
+    /// Whether it would have lifted this request, had it been there before.
+    pub fn answers(&self, request: &Request) -> bool {
+        let needed = Needed { authenticated: request.level == Level::Authenticate, group: request.group.as_deref() };
+        self.holds_for(request.access, request.call, needed) && self.pattern.matches(&request.object)
     }
+
+    fn holds_for(&self, access: Access, call: CallId, needed: Needed<'_>) -> bool {
+        self.access == access
+            && self.call.is_none_or(|own| own == call)
+            && (self.authenticated || !needed.authenticated)
+            && self.group.as_deref() == needed.group
+    }
+}
+
+/// What a rule asks of a grant that is to lift it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needed<'a> {
+    pub authenticated: bool,
+    pub group: Option<&'a str>,
 }
 
 /// The widths that a person may be offered, from narrow to wide.
@@ -176,12 +195,12 @@ impl Grants {
         self.list.is_empty()
     }
 
-    /// The position of a grant that holds for this path; `authenticated` if nothing less will do.
-    pub(super) fn find(&self, access: Access, path: &RawPath, call: CallId, authenticated: bool) -> Option<usize> {
+    /// The position of a grant that holds for this path.
+    pub(super) fn find(&self, access: Access, path: &RawPath, call: CallId, needed: Needed<'_>) -> Option<usize> {
         if self.list.is_empty() {
             return None;
         }
-        let holds = |at: &usize| self.get(*at).is_some_and(|grant| grant.holds_for(access, call, authenticated));
+        let holds = |at: &usize| self.get(*at).is_some_and(|grant| grant.holds_for(access, call, needed));
         if let Some(&at) = self.by_object.get(path).into_iter().flatten().find(|at| holds(at)) {
             return Some(at);
         }
@@ -196,10 +215,10 @@ impl Grants {
         access: Access,
         pattern: &Pattern,
         call: CallId,
-        authenticated: bool,
+        needed: Needed<'_>,
     ) -> Option<usize> {
         self.list.iter().position(|grant| {
-            grant.holds_for(access, call, authenticated)
+            grant.holds_for(access, call, needed)
                 && (grant.pattern.covers(pattern) || Pattern::literal(&grant.object) == *pattern)
         })
     }

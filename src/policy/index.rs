@@ -4,6 +4,7 @@
 //! Patterns hang in a tree of their components. A path walks it with a set of nodes, one component at a time; a node for
 //! `**` stays in the set. The work is the path's components times the nodes that are alive, whatever the path.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -15,6 +16,8 @@ use crate::common::scope::{NameGlob, Part, Pattern, Reach};
 pub(super) struct Entry {
     pub pattern: Pattern,
     pub level: Level,
+    /// Whether others than the session's user answer: at the same level they come first.
+    pub others: bool,
     /// The position of the rule among all; the lower is named first.
     pub rule: usize,
 }
@@ -26,8 +29,8 @@ impl Entry {
     }
 
     /// Smaller is stronger.
-    fn rank(&self) -> (std::cmp::Reverse<Level>, usize) {
-        (std::cmp::Reverse(self.level), self.rule)
+    fn rank(&self) -> (Reverse<Level>, Reverse<bool>, usize) {
+        (Reverse(self.level), Reverse(self.others), self.rule)
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::path::RawPath;
 
+pub use super::file::MAX_FILE;
 use super::file::{File, Text};
 use super::merge;
 use super::model::Profile;
@@ -83,7 +84,7 @@ pub fn load(selector: ProfileSelector, context: &Context, read: &Read<'_>) -> Re
     merge::merge(&layers.done, context)
 }
 
-/// Whether a profile may be called so.
+/// 1 to 64 letters, digits, `-`, `_` and `.`, a letter or digit first.
 pub fn is_profile_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());

@@ -15,6 +15,7 @@ use crate::common::path::RawPath;
 use crate::common::scope::{NameGlob, Pattern, Reach};
 use crate::common::wire::Network;
 
+use super::ceiling;
 use super::file::{self, File, RuleTable, Text};
 use super::load::{self, Context, PolicyError};
 use super::model::{Defaults, GrantLimits, Profile, Prompt, Rule};
@@ -249,6 +250,7 @@ fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, Polic
         except: names.patterns(text, &table.except)?,
         level: table.level,
         remember: remember(text, table)?,
+        group: group(text, table)?,
         reason: table.reason.as_ref().map(|value| sentence(text, value)).transpose()?,
     };
     check_examples(names, text, table, &rule)?;
@@ -282,6 +284,19 @@ fn remember(text: &Text, table: &RuleTable) -> Result<Lifetime, PolicyError> {
             Err(text.error_at(value, format!("`{other}` is no lifetime; `attempt`, `call` or `session` was expected")))
         }
     }
+}
+
+/// The group that answers, where the rule asks at all.
+fn group(text: &Text, table: &RuleTable) -> Result<Option<String>, PolicyError> {
+    let Some(ask) = &table.ask else { return Ok(None) };
+    if !matches!(table.level, Level::Ask | Level::Authenticate) {
+        return Err(text.error_at(ask, format!("`ask` says who answers, but level = \"{}\" asks nobody", table.level)));
+    }
+    let group = &ask.get_ref().group;
+    if !ceiling::is_account_name(group.get_ref()) {
+        return Err(text.error_at(group, format!("`{}` is no name of a group", group.get_ref())));
+    }
+    Ok(Some(group.get_ref().clone()))
 }
 
 fn check_examples(names: &Names<'_>, text: &Text, table: &RuleTable, rule: &Rule) -> Result<(), PolicyError> {

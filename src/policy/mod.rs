@@ -7,11 +7,13 @@
 //! | `file` | the notation of one file, with the place of every value |
 //! | [`mod@load`] | where profiles are looked up, and what they extend |
 //! | `merge` | files laid over each other, `~` and variables substituted, what is refused |
+//! | [`ceiling`] | the admin's limit on everybody: who may start sessions |
 //! | [`decide`] | the verdict on one access to one path, independent of the order of rules |
 //! | [`grants`] | the answers that outlive their request |
 //! | [`explain`] | a verdict in words |
 //! | [`plan`] | what the floor may give natively |
 
+pub mod ceiling;
 pub mod decide;
 pub mod explain;
 mod file;
@@ -22,6 +24,7 @@ mod merge;
 pub mod model;
 pub mod plan;
 
+pub use ceiling::Ceiling;
 pub use decide::{Policy, Source, Verdict};
 pub use file::MAX_FILE;
 pub use grants::{Grant, Grants, TooBroad};

@@ -57,6 +57,8 @@ pub struct Rule {
     pub level: Level,
     /// The longest lifetime that an answer may create.
     pub remember: Lifetime,
+    /// Members of this group answer, instead of the session's user.
+    pub group: Option<String>,
     pub reason: Option<String>,
 }
 

@@ -7,8 +7,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::calls::Place;
 use super::life::{CallerLink, Session};
-use super::start::{CallLink, CallersFiles, start};
-use crate::common::wire::{Ended, FromCaller, Start, ToCaller};
+use super::start::{CallLink, Order, start};
+use crate::common::wire::{Ended, FromCaller, ToCaller};
 use crate::tool::messages::{FromCall, ToCall};
 
 /// How long a caller may take for one message in either direction.
@@ -23,11 +23,14 @@ enum End {
 }
 
 /// The whole of a call, as its caller sees it.
-pub fn run(session: &Session, place: Place, order: Start, files: CallersFiles, caller: &CallerLink) {
+pub fn run(session: &Session, place: Place, order: Order, caller: &CallerLink) {
     let number = place.id;
-    match start(session, place, order, files, caller) {
+    match start(session, place, order, caller) {
         Ok(call) => {
             let end = attend(&call, caller);
+            if matches!(end, End::NoCaller) {
+                session.kin().unwanted(number);
+            }
             let ended = if let End::Of(ended) = end { ended } else { Ended::Signaled(libc::SIGKILL) };
             session.call_ended(number, ended);
             // A caller that is gone needs no word.
@@ -65,7 +68,7 @@ fn attend(call: &CallLink, caller: &CallerLink) -> End {
                 Ok(Some(FromCall::NotExecuted(errno))) => return End::Of(Ended::NotExecuted(errno)),
                 Ok(Some(FromCall::Failed(text))) => return End::Failed(text),
                 Ok(Some(FromCall::Trapped)) => return End::Failed("the call sent a second listener".into()),
-                Ok(None) => return End::Failed("the session was ended".into()),
+                Ok(None) => return End::Failed("the call's leader was ended".into()),
                 Err(error) => return End::Failed(format!("the call's leader: {error}")),
             }
         } else if from_caller {

@@ -10,9 +10,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags, openat};
-
+use super::kin::{Identity, Kin};
 use crate::common::id::CallId;
+use crate::tool::procstat::stat;
 
 /// Depth of a process tree at the most; beyond it the process is its own call.
 const ANCESTORS_AT_MOST: usize = 256;
@@ -21,14 +21,12 @@ const ANCESTORS_AT_MOST: usize = 256;
 /// descriptors of the supervisor.
 pub const CALLS_AT_MOST: usize = 256;
 
-/// A process for as long as its id is not reused: id and start time in clock ticks, proc_pid_stat(5).
-type Identity = (i32, u64);
-
 /// Numbers for the calls of one session.
 #[derive(Debug, Default)]
 pub struct Calls {
     given: AtomicU32,
     alive: AtomicUsize,
+    kin: Kin,
 }
 
 /// A number that was given, and one of the [`CALLS_AT_MOST`] places.
@@ -47,6 +45,10 @@ impl Calls {
         (before < CALLS_AT_MOST).then_some(place)
     }
 
+    pub fn kin(&self) -> &Kin {
+        &self.kin
+    }
+
     fn number(&self) -> CallId {
         CallId(self.given.fetch_add(1, Ordering::Relaxed).saturating_add(1))
     }
@@ -54,6 +56,7 @@ impl Calls {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.calls.kin.leave(self.id);
         self.calls.alive.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -64,7 +67,7 @@ pub struct Call {
     place: Place,
     /// The process that was started, and its parent, the leader, in the supervisor's pid namespace.
     main: i32,
-    leader: i32,
+    leader: Identity,
     by_child: bool,
     /// The process trees below [`Call::main`] that have a number.
     known: Mutex<HashMap<Identity, CallId>>,
@@ -73,7 +76,8 @@ pub struct Call {
 impl Call {
     /// `main` is the process that was started and has not run yet; `by_child` makes each tree that it starts a call of its own.
     pub fn new(place: Place, procfs: BorrowedFd<'_>, main: i32, by_child: bool) -> Call {
-        let leader = parent_and_start(procfs, main).map_or(main, |(parent, _)| parent);
+        let leader = stat(procfs, main).map_or(main, |found| found.parent);
+        let leader = (leader, stat(procfs, leader).map_or(0, |found| found.started));
         Call { place, main, leader, by_child, known: Mutex::default() }
     }
 
@@ -81,8 +85,8 @@ impl Call {
         self.place.id
     }
 
-    pub fn main(&self) -> i32 {
-        self.main
+    pub fn leader(&self) -> Identity {
+        self.leader
     }
 
     /// The call's own number and those of the trees below it.
@@ -99,14 +103,14 @@ impl Call {
         let mut top = None;
         let mut at = process;
         for _ in 0..ANCESTORS_AT_MOST {
-            let Some((parent, started)) = parent_and_start(procfs, at) else { break };
-            top = Some((at, started));
-            if parent == self.main || parent == self.leader {
+            let Some(found) = stat(procfs, at) else { break };
+            top = Some((at, found.started));
+            if found.parent == self.main || found.parent == self.leader.0 {
                 break;
             }
             // Orphans end at the leader, or at init when that is gone; init's own parent is the supervisor.
-            match parent_and_start(procfs, parent) {
-                Some((grandparent, _)) if grandparent != std::process::id() as i32 => at = parent,
+            match stat(procfs, found.parent) {
+                Some(above) if above.parent != std::process::id() as i32 => at = found.parent,
                 _ => break,
             }
         }
@@ -116,33 +120,5 @@ impl Call {
     fn number(&self, identity: Identity) -> CallId {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         *known.entry(identity).or_insert_with(|| self.place.calls.number())
-    }
-}
-
-fn parent_and_start(procfs: BorrowedFd<'_>, process: i32) -> Option<(i32, u64)> {
-    let file = openat(procfs, format!("{process}/stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let mut text = [0; 1024];
-    let length = rustix::io::read(&file, &mut text).ok()?;
-    parse_stat(text.get(..length)?)
-}
-
-/// Fields 4 (parent) and 22 (start time); the command's name in field 2 may hold anything, so counting starts behind it.
-fn parse_stat(text: &[u8]) -> Option<(i32, u64)> {
-    let behind = text.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(text.get(behind + 1..)?).ok()?;
-    let mut fields = rest.split_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let started = fields.nth(17)?.parse().ok()?;
-    Some((parent, started))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hostile_command_name_does_not_shift_the_fields() {
-        let text = b"12 (a) b) R 1 2 3) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 1";
-        assert_eq!(parse_stat(text), Some((7, 98765)));
     }
 }

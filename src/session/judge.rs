@@ -354,7 +354,7 @@ impl Judge {
             level: verdict.level,
             rule: self.policy.rule(verdict),
             remember: self.policy.remember(verdict),
-            group: None,
+            group: self.policy.group(verdict).map(str::to_owned),
         };
         let request = Arc::new(request);
         match self.upstream.ask(Arc::clone(&request)) {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::floor;
+use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
 use super::perform::Performer;
@@ -96,6 +97,8 @@ fn enter_own_session(broker: &BrokerLink) -> Result<(), LaunchError> {
     close_all_but(&[broker.as_fd()]).map_err(step("close what is not the session's"))?;
     become_silent().map_err(step("open /dev/null"))?;
     std::env::set_current_dir("/").map_err(step("go to /"))?;
+    // The session's directories are for its user, whatever umask the broker has.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     nix::unistd::setsid().map_err(|errno| step("make a session")(errno.into()))?;
     if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(LaunchError::NotRoot) }
 }
@@ -126,7 +129,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         scratch.judged.extend::<Vec<RawPath>>(others);
     }
     let outer_proc = open_proc()?;
-    build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
+    let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
     let (ours, theirs) = link::pair().map_err(step("make a socket for init"))?;
     let (init_link, supervisor) = (Link::new(ours), Link::new(theirs));
@@ -138,6 +141,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     };
     let init = start_init(launch.network, || init::run(&init_order, &supervisor)).map_err(step("start init"))?;
     drop(supervisor);
+    let pid_namespace = PidNamespace::of(&outer_proc, init.pid).map_err(step("look at the session's pid namespace"))?;
     // After init, so that the tool has the caller's own. A signal that arrives before an attempt is received interrupts it,
     // so the receiver goes before those that it serves. Where even root may not, it is slower and nothing else.
     if rustix::process::getpriority_process(None).is_ok_and(|caller| caller > PRIORITY) {
@@ -154,7 +158,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         .and_then(|(landlock_abi, native)| Ok((landlock_abi, performer(&launch, &profile, &scratch, native)?)));
     match prepared {
         Ok((landlock_abi, performer)) => {
-            Ok(Parts { launch, profile, init, init_link, performer, outer_proc, landlock_abi })
+            Ok(Parts { launch, profile, init, init_link, performer, outer_proc, landlock_abi, pid_namespace, inside })
         }
         Err(error) => {
             // It dies with this process at the latest.

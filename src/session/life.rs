@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::attend::{self, CALLERS_PATIENCE};
-use super::calls::Calls;
+use super::calls::{Calls, Place};
+use super::inside::{self, PidNamespace};
+use super::kin::Kin;
 use super::perform::Performer;
-use super::start::CallersFiles;
+use super::start::{CallersFiles, Order};
 use super::upstream::{BrokerLink, Upstream};
 use crate::common::id::{CallId, SessionId};
-use crate::common::wire::{Ended, Ends, FromCaller, FromSession, Launch, RunningCall, Start, ToCaller, ToSession};
+use crate::common::wire::{Ended, Ends, FromCaller, FromSession, Launch, RunningCall, ToCaller, ToSession};
 use crate::policy::Profile;
 use crate::tool::link::Link;
 use crate::tool::messages::{FromInit, ToInit};
@@ -45,6 +47,9 @@ pub struct Parts {
     /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
     pub outer_proc: OwnedFd,
     pub landlock_abi: u32,
+    pub pid_namespace: PidNamespace,
+    /// The socket inside, listening.
+    pub inside: OwnedFd,
 }
 
 impl Session {
@@ -66,6 +71,24 @@ impl Session {
 
     pub fn outer_proc(&self) -> BorrowedFd<'_> {
         self.parts.outer_proc.as_fd()
+    }
+
+    pub fn pid_namespace(&self) -> PidNamespace {
+        self.parts.pid_namespace
+    }
+
+    pub fn kin(&self) -> &Kin {
+        self.calls.kin()
+    }
+
+    /// Init's id in the supervisor's pid namespace.
+    pub fn init_pid(&self) -> i32 {
+        self.parts.init.pid
+    }
+
+    /// A place for one more call; `None` if there are too many.
+    pub fn begin(&self) -> Option<Place> {
+        self.calls.begin()
     }
 
     fn upstream(&self) -> &Upstream {
@@ -103,15 +126,15 @@ impl Session {
     }
 
     /// Starts a call on a thread of its own.
-    fn start(self: &Arc<Session>, order: Start, caller: CallerLink, files: CallersFiles) {
-        let Some(place) = self.calls.begin() else {
+    fn start(self: &Arc<Session>, order: Order, caller: CallerLink) {
+        let Some(place) = self.begin() else {
             let _ = caller.send(&ToCaller::Failed("too many calls of this session are running".into()), &[]);
             return;
         };
         let number = place.id;
         let caller = Arc::new(caller);
         let (session, calls_own) = (Arc::clone(self), Arc::clone(&caller));
-        let run = move || attend::run(&session, place, order, files, &calls_own);
+        let run = move || attend::run(&session, place, order, &calls_own);
         if let Err(error) = thread::Builder::new().name("gated-call".into()).spawn(run) {
             let _ = caller.send(&ToCaller::Failed(format!("cannot start a thread: {error}")), &[]);
             self.caller_left(number);
@@ -127,8 +150,8 @@ impl Session {
                 ToSession::Decided(decision) => judge.decided(decision),
                 ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
                 ToSession::Revoke(grant) => judge.revoke(grant),
-                ToSession::Start(order) => match callers_files(received.fds) {
-                    Some((caller, files)) => self.start(*order, caller, files),
+                ToSession::Start(start) => match callers_files(received.fds) {
+                    Some((caller, files)) => self.start(Order { start: *start, files, parent: None }, caller),
                     // The broker passes on what a client gave it; there is nobody to tell.
                     None if self.parts.launch.ends == Ends::WhenStopped => {}
                     None => break,
@@ -164,7 +187,12 @@ pub fn run(parts: Parts, broker: BrokerLink) {
         thread::Builder::new().name("gated-broker".into()).spawn(obey)
     };
     let ready = FromSession::Ready { landlock_abi: session.parts.landlock_abi };
-    if broker.send(&ready, &[]).is_ok() && obeying().is_ok() {
+    let letting_in = || {
+        let session = Arc::clone(&session);
+        let serve = move || inside::serve(&session, &session.parts.inside);
+        thread::Builder::new().name("gated-inside".into()).spawn(serve)
+    };
+    if broker.send(&ready, &[]).is_ok() && obeying().is_ok() && letting_in().is_ok() {
         // The session holds the other end.
         let _ = is_over.recv();
     }

@@ -21,10 +21,15 @@ use crate::common::errno::Errno;
 
 /// Threads of one listener; more attempts than these wait unreceived.
 const THREADS_AT_MOST: usize = 192;
+/// Threads of all listeners of the session that are more than those that stay.
+const THREADS_OF_SESSION: usize = 1024;
 /// Threads that stay when there is nothing to do.
 const THREADS_KEPT: usize = 2;
 /// The deepest stack here is a walk with a few paths of 4 KiB.
 const STACK_BYTES: usize = 256 * 1024;
+
+/// Threads of this process, which serves one session, that are more than those that stay.
+static ADDED: AtomicUsize = AtomicUsize::new(0);
 
 /// For a thread that seems to be gone. If it is, nobody hears it; if it only could not be looked at, it must not hang.
 const NOBODY: Answer = Answer::Errno(Errno::ACCES);
@@ -78,25 +83,16 @@ impl Pool {
     }
 
     fn add_thread(self: &Arc<Pool>) -> Result<(), NoThread> {
-        if self.threads.fetch_add(1, Ordering::SeqCst) >= THREADS_AT_MOST {
-            self.threads.fetch_sub(1, Ordering::SeqCst);
-            return Ok(());
-        }
+        let Some(place) = Place::take(self) else { return Ok(()) };
         let pool = Arc::clone(self);
         let serve = move || {
             if pool.prepare().is_ok() {
                 pool.serve();
             }
-            pool.threads.fetch_sub(1, Ordering::SeqCst);
+            drop(place);
         };
-        let started = std::thread::Builder::new().name("gated-serve".to_owned()).stack_size(STACK_BYTES).spawn(serve);
-        match started {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                self.threads.fetch_sub(1, Ordering::SeqCst);
-                Err(error.into())
-            }
-        }
+        std::thread::Builder::new().name("gated-serve".to_owned()).stack_size(STACK_BYTES).spawn(serve)?;
+        Ok(())
     }
 
     fn prepare(&self) -> Result<(), Errno> {
@@ -168,6 +164,33 @@ impl Pool {
     /// For [`Watch`]: the target of an attempt that takes long.
     pub(super) fn target<'a>(&'a self, notification: &'a Notification) -> Target<'a> {
         Target::new(&self.listener, notification, self.procfs.as_fd(), &self.call)
+    }
+}
+
+/// A thread's place among those that may be.
+struct Place {
+    pool: Arc<Pool>,
+    is_added: bool,
+}
+
+impl Place {
+    /// `None` if there are enough.
+    fn take(pool: &Arc<Pool>) -> Option<Place> {
+        let before = pool.threads.fetch_add(1, Ordering::SeqCst);
+        let is_added = before >= THREADS_KEPT;
+        let of_session = if is_added { ADDED.fetch_add(1, Ordering::SeqCst) } else { 0 };
+        // Given back when it is dropped, one that was not to be had too.
+        let place = Place { pool: Arc::clone(pool), is_added };
+        (before < THREADS_AT_MOST && of_session < THREADS_OF_SESSION).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.pool.threads.fetch_sub(1, Ordering::SeqCst);
+        if self.is_added {
+            ADDED.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::agents::has_calls_by_child;
 use super::calls::{Call, Place};
 use super::life::{CallerLink, Session};
 use super::pool::{NoThread, Pool};
+use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::text::Untrusted;
 use crate::common::wire::{RunningCall, Start, ToCaller};
@@ -30,6 +31,14 @@ const SHOWN_BYTES: usize = 4096;
 
 /// Cwd, stdin, stdout and stderr.
 pub type CallersFiles = [OwnedFd; 4];
+
+/// What is to be started, and for whom.
+pub struct Order {
+    pub start: Start,
+    pub files: CallersFiles,
+    /// The call that it was asked for from inside of, if its leader still is there.
+    pub parent: Option<CallId>,
+}
 
 /// The command is not started; told to the caller.
 #[derive(Debug, thiserror::Error)]
@@ -59,13 +68,8 @@ fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> StartError 
 }
 
 /// Starts a call: when this returns its command has been told to go.
-pub fn start(
-    session: &Session,
-    place: Place,
-    start: Start,
-    files: CallersFiles,
-    caller: &CallerLink,
-) -> Result<CallLink, StartError> {
+pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink) -> Result<Arc<CallLink>, StartError> {
+    let Order { start, files, parent } = order;
     let [cwd, stdio @ ..] = files;
     for (fd, stream) in stdio.iter().zip(["stdin", "stdout", "stderr"]) {
         if let Some(what) = unfit_for_stdio(fd) {
@@ -91,7 +95,7 @@ pub fn start(
     let terminal = if start.on_terminal.contains(&true) { Some(open_terminal(&start)?) } else { None };
 
     let (ours, theirs) = link::pair().map_err(step("make a socket for a call"))?;
-    let call: CallLink = Link::new(ours);
+    let call: Arc<CallLink> = Arc::new(Link::new(ours));
     call.want_pids().map_err(step("ask for the pids of a call"))?;
     let order = CallOrder {
         command: start.command.clone(),
@@ -119,6 +123,9 @@ pub fn start(
     let running = running(main);
     let tree = Call::new(place, session.outer_proc(), main, by_child);
     let number = tree.id();
+    if !session.kin().enter(number, tree.leader(), parent, Arc::downgrade(&call)) {
+        return Err(StartError::NoCaller);
+    }
     let procfs = session.outer_proc().try_clone_to_owned().map_err(step("duplicate a descriptor"))?;
     Pool::start(listener, tree, Arc::clone(session.performer()), procfs)?;
     let master = master.as_ref().map(AsFd::as_fd);

@@ -199,6 +199,33 @@ pub fn open_files_limit(thread: i32) -> Result<u64, Errno> {
     if result == 0 { Ok(limit.rlim_cur) } else { Err(Errno::of(&std::io::Error::last_os_error())) }
 }
 
+/// asm-generic/socket.h, the same on x86-64 and aarch64; Linux 6.5.
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// The process that connected this unix socket, unix(7): its id in this process's pid namespace, and a handle. `ESRCH` or
+/// `EINVAL` if it is gone.
+pub fn peer(socket: &OwnedFd) -> Result<(i32, OwnedFd), Errno> {
+    let process = rustix::net::sockopt::socket_peercred(socket)?.pid.as_raw_nonzero().get();
+    let mut pidfd: libc::c_int = -1;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes one int to the live variable that the pointer names, whose size is given, and its length.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, (&raw mut pidfd).cast(), &raw mut length)
+    };
+    if result != 0 || pidfd < 0 {
+        return Err(Errno::of(&std::io::Error::last_os_error()));
+    }
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok((process, unsafe { OwnedFd::from_raw_fd(pidfd) }))
+}
+
+/// Whether a process has not ended, pidfd_open(2).
+pub fn is_alive(pidfd: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+}
+
 /// Sends a signal to one thread of this process, tgkill(2).
 pub fn interrupt_thread(thread: i32, signal: i32) {
     let process = i64::from(std::process::id());

@@ -1,18 +1,22 @@
-//! The leader of a call: a child of init, one per call, as the user, outside the filter and the floor, not dumpable. It leads the call's
-//! session (setsid(2)) so that the terminal has somebody of ours in charge, starts the command in a process group of its
-//! own, and tells the supervisor when that stops or ends. It reads nothing of the tool.
+//! The leader of a call: a child of init, one per call, as the user, outside the filter and the floor, not dumpable. It leads
+//! the call's session (setsid(2)) so that the terminal has somebody of ours in charge, starts the command in a process group of
+//! its own, and tells the supervisor when that stops or ends. If the supervisor closes the link before, nobody wants the call
+//! any more, and the leader kills all of it. It reads nothing of the tool.
+//!
+//! When the command has ended the leader ends too, as a shell does at the end of a login: what is left behind has no
+//! controlling terminal any more, and lives on as a child of init.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::signal::{SigHandler, SigSet, Signal, killpg, signal};
+use nix::sys::signal::{SigHandler, SigSet, Signal, kill, killpg, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, setpgid, setsid, tcgetpgrp, tcsetpgrp};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::command::{self, Cage};
 use super::descriptors::close_all_but;
+use super::ending::kill_descendants;
 use super::link::Link;
 use super::messages::{CallOrder, FromCall, ToCall};
 use crate::common::wire::Ended;
@@ -56,13 +60,26 @@ fn lead(cage: &Cage, order: &CallOrder, fds: CallFds) -> i32 {
             .map_err(|error| format!("cannot start a call: {error}"))?;
         attend(&link, started, terminal.as_ref()).map_err(|error| format!("cannot wait for a call: {error}"))
     });
-    match led {
-        Ok(()) => 0,
-        Err(text) => {
-            let _ = link.send(&FromCall::Failed(text), &[]);
-            1
-        }
+    if let Err(text) = &led {
+        let _ = link.send(&FromCall::Failed(text.clone()), &[]);
     }
+    if led == Ok(Outcome::Ended) {
+        return 0;
+    }
+    if kill_descendants().is_err() {
+        // Rather too much than too little: everything of the session but init.
+        let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    }
+    1
+}
+
+/// Why a leader has nothing left to attend to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The command has, and the supervisor knows.
+    Ended,
+    /// Nobody wants the call any more.
+    Unwanted,
 }
 
 /// Become a session leader on the call's terminal and fork the command's child; returns when that has executed or ended.
@@ -74,12 +91,16 @@ fn start(
     terminal: Option<&OwnedFd>,
 ) -> std::io::Result<Pid> {
     setsid()?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     if let Some(terminal) = terminal {
         rustix::process::ioctl_tiocsctty(terminal)?;
     }
     // A background process that hands over the terminal gets SIGTTOU otherwise (tcsetpgrp(3)).
     // SAFETY: SIG_IGN runs no code.
     unsafe { signal(Signal::SIGTTOU, SigHandler::SigIgn) }?;
+    // From the terminal when the caller is gone, whose call is then to be killed.
+    // SAFETY: as above.
+    unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }?;
     // SIGCHLD is waited for with a descriptor; init has it blocked already.
     let (executed, executing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     // SAFETY: the leader has one thread, so the child may do anything that it may.
@@ -104,24 +125,19 @@ fn start(
 }
 
 /// Report on the command and pass signals to it, until it ends or the supervisor is gone.
-fn attend(link: &Link<FromCall, ToCall>, command: Pid, terminal: Option<&OwnedFd>) -> std::io::Result<()> {
+fn attend(link: &Link<FromCall, ToCall>, command: Pid, terminal: Option<&OwnedFd>) -> std::io::Result<Outcome> {
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     let changed = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     loop {
-        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED;
-        let report = match waitpid(command, Some(flags))? {
-            WaitStatus::Exited(_, status) => Some(FromCall::Ended(Ended::Exited(status))),
-            WaitStatus::Signaled(_, signal, _) => Some(FromCall::Ended(Ended::Signaled(signal as i32))),
-            WaitStatus::Stopped(_, signal) => Some(FromCall::Stopped(signal as i32)),
-            _ => None,
-        };
-        if let Some(report) = report {
-            link.send(&report, &[]).map_err(std::io::Error::other)?;
-            if matches!(report, FromCall::Ended(_)) {
-                return Ok(());
+        while let Some(report) = report_of(command)? {
+            let is_last = matches!(report, FromCall::Ended(_));
+            if link.send(&report, &[]).is_err() {
+                return Ok(Outcome::Unwanted);
             }
-            continue;
+            if is_last {
+                return Ok(Outcome::Ended);
+            }
         }
         let mut polled = [PollFd::new(link, PollFlags::IN), PollFd::new(&changed, PollFlags::IN)];
         match poll(&mut polled, None) {
@@ -133,12 +149,30 @@ fn attend(link: &Link<FromCall, ToCall>, command: Pid, terminal: Option<&OwnedFd
             while let Ok(Some(_)) = changed.read_signal() {}
         }
         if order {
-            match link.receive().map_err(std::io::Error::other)?.map(|received| received.message) {
-                None => return Ok(()),
-                Some(ToCall::Go) => {}
-                Some(ToCall::Signal(number)) => pass_signal(number, command, terminal),
-                Some(ToCall::Continue) => continue_command(command, terminal),
+            match link.receive().map(|received| received.map(|received| received.message)) {
+                Ok(Some(ToCall::Go)) => {}
+                Ok(Some(ToCall::Signal(number))) => pass_signal(number, command, terminal),
+                Ok(Some(ToCall::Continue)) => continue_command(command, terminal),
+                Ok(None) | Err(_) => return Ok(Outcome::Unwanted),
             }
+        }
+    }
+}
+
+/// What has become of the command, if anything has. Takes in orphans that have ended.
+fn report_of(command: Pid) -> rustix::io::Result<Option<FromCall>> {
+    use rustix::process::{WaitOptions, wait};
+    loop {
+        let (pid, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some(changed)) => changed,
+            Ok(None) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        let ended = status.exit_status().map(Ended::Exited).or(status.terminating_signal().map(Ended::Signaled));
+        let report = ended.map(FromCall::Ended).or(status.stopping_signal().map(FromCall::Stopped));
+        if pid.as_raw_nonzero().get() == command.as_raw() && report.is_some() {
+            return Ok(report);
         }
     }
 }

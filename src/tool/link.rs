@@ -54,13 +54,21 @@ pub struct Link<Out, In> {
     socket: OwnedFd,
     sending: Mutex<()>,
     receiving: Mutex<()>,
+    /// Bytes in a frame that is received.
+    longest: usize,
     types: PhantomData<fn(Out) -> In>,
 }
 
 impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
     /// A link over a connected unix stream socket.
     pub fn new(socket: OwnedFd) -> Link<Out, In> {
-        Link { socket, sending: Mutex::new(()), receiving: Mutex::new(()), types: PhantomData }
+        let (sending, receiving) = (Mutex::new(()), Mutex::new(()));
+        Link { socket, sending, receiving, longest: wire::MAX_FRAME, types: PhantomData }
+    }
+
+    /// Take no longer frames than these from the other side.
+    pub fn with_frames_up_to(self, longest: usize) -> Link<Out, In> {
+        Link { longest, ..self }
     }
 
     /// A link over a socket that somebody else chose: `None` if that is no unix stream socket.
@@ -124,7 +132,11 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         if !self.fill(&mut head, &mut fds, &mut pid)? {
             return Ok(None);
         }
-        let mut body = vec![0; wire::frame_length(head)?];
+        let length = wire::frame_length(head)?;
+        if length > self.longest {
+            return Err(WireError::TooLong(length).into());
+        }
+        let mut body = vec![0; length];
         if !body.is_empty() && !self.fill(&mut body, &mut fds, &mut pid)? {
             return Err(LinkError::Truncated);
         }

@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod descriptors;
+pub mod ending;
 pub mod filter;
 pub mod floor;
 pub mod init;
@@ -13,4 +14,5 @@ pub mod mounts;
 pub mod namespaces;
 pub mod privileges;
 pub mod probe;
+pub mod procstat;
 pub mod syscalls;

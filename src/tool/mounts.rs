@@ -14,10 +14,13 @@ use std::path::{Path, PathBuf};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, chmod, mknodat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, chmod, chown, mknodat, openat2};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::process::{Gid, Uid};
 
 use super::privileges::{PrivilegeError, with_file_rights_of};
+use crate::common::bus::INSIDE_SOCKET;
 use crate::common::path::RawPath;
 use crate::common::wire::Identity;
 
@@ -76,6 +79,9 @@ const PROC_READ_ONLY: [&str; 5] = ["sys", "sysrq-trigger", "irq", "bus", "fs"];
 const PROC_HIDDEN: [&str; 9] =
     ["acpi", "scsi", "kcore", "kmsg", "keys", "key-users", "timer_list", "latency_stats", "sched_debug"];
 
+/// Connections to the socket inside that wait to be taken, listen(2).
+const WAITING_INSIDE: i32 = 64;
+
 /// What of the caller's places the view must keep.
 pub struct Places<'a> {
     pub user: &'a Identity,
@@ -83,8 +89,9 @@ pub struct Places<'a> {
     pub cwd: &'a RawPath,
 }
 
-/// Enter a new mount namespace and build all of the view that does not depend on the session's other namespaces.
-pub fn build_view(places: &Places<'_>) -> Result<(), MountError> {
+/// Enter a new mount namespace and build all of the view that does not depend on the session's other namespaces. Returns the
+/// listening socket inside ([`INSIDE_SOCKET`]).
+pub fn build_view(places: &Places<'_>) -> Result<OwnedFd, MountError> {
     unshare(CloneFlags::CLONE_NEWNS).step("make a mount namespace for", "/")?;
     mount_nothing("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE).step("make private", "/")?;
     // A device node that somebody left on another file system opens nothing.
@@ -95,6 +102,7 @@ pub fn build_view(places: &Places<'_>) -> Result<(), MountError> {
 
     mount_tmpfs("/tmp", "mode=1777,size=50%", MsFlags::empty())?;
     mount_run(kept_of_run)?;
+    let inside = make_inside_socket(places.user)?;
     mount_dev()?;
     mount_read_only_sys()?;
 
@@ -103,7 +111,23 @@ pub fn build_view(places: &Places<'_>) -> Result<(), MountError> {
         attach(&tree, &path)?;
     }
     // Once everything that is kept has its place, nobody adds to it; not even a session of root's, which owns it.
-    set_attributes(CWD, "/run", false, libc::MOUNT_ATTR_RDONLY, 0).step("make read-only", "/run")
+    set_attributes(CWD, "/run", false, libc::MOUNT_ATTR_RDONLY, 0).step("make read-only", "/run")?;
+    Ok(inside)
+}
+
+/// For the session's user alone; connect(2) asks for the right to write on it, also where the mount is read-only.
+fn make_inside_socket(user: &Identity) -> Result<OwnedFd, MountError> {
+    let path = Path::new(INSIDE_SOCKET);
+    let make = || -> io::Result<OwnedFd> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        chown(path, Some(Uid::from_raw(user.uid)), Some(Gid::from_raw(user.gid)))?;
+        chmod(path, Mode::from_raw_mode(0o600))?;
+        listen(&socket, WAITING_INSIDE)?;
+        Ok(socket)
+    };
+    make_directories(path.parent().unwrap_or(Path::new("/run")))?;
+    make().step("make the socket", path)
 }
 
 /// Mount what belongs to the pid and ipc namespaces of the calling process: pid 1 of the session.

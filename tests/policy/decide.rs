@@ -50,6 +50,7 @@ fn grant(pattern: &str, call: Option<CallId>) -> Grant {
         lifetime: if call.is_some() { Lifetime::Call } else { Lifetime::Session },
         call,
         authenticated: false,
+        group: None,
         by: "tty:user".into(),
     }
 }
@@ -233,6 +234,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         except,
         level,
         remember: Lifetime::Session,
+        group: None,
         reason: None,
     })
 }
@@ -356,6 +358,67 @@ fn any_deny() -> Rule {
         except: vec![],
         level: Level::Deny,
         remember: Lifetime::Session,
+        group: None,
         reason: None,
     }
+}
+
+const TWO_ASK: &str = r#"
+[[rule]]
+id = "tree"
+access = ["write"]
+path = ["/srv/**"]
+level = "ask"
+
+[[rule]]
+id = "deploy"
+access = ["write"]
+path = ["/srv/app/live", "/srv/app/live/**"]
+level = "ask"
+ask = { group = "deployers" }
+
+[[rule]]
+id = "sign"
+access = ["write"]
+path = ["/srv/sign"]
+level = "authenticate"
+ask = { group = "signers" }
+"#;
+
+#[test]
+fn a_rule_that_asks_a_group_is_before_one_that_asks_the_user() {
+    let policy = Policy::new(&profile(TWO_ASK));
+    let group = |of: &str| {
+        let verdict = policy.decide(Access::Write, &path(of), CALL, &Grants::new());
+        (policy.rule(&verdict).id, policy.group(&verdict).map(str::to_owned), verdict.level)
+    };
+    assert_eq!(group("/srv/app/live/x"), ("deploy".into(), Some("deployers".into()), Level::Ask));
+    assert_eq!(group("/srv/app/x"), ("tree".into(), None, Level::Ask));
+    assert_eq!(group("/srv/sign"), ("sign".into(), Some("signers".into()), Level::Authenticate));
+    assert_eq!(group("/opt/x"), ("default".into(), None, Level::Ask));
+}
+
+#[test]
+fn an_answer_lifts_only_what_asks_the_same_people() {
+    let policy = Policy::new(&profile(TWO_ASK));
+    let of = |group: Option<&str>, authenticated| Grant {
+        group: group.map(str::to_owned),
+        authenticated,
+        ..grant("/srv/**", None)
+    };
+    let level = |grants: &Grants, of: &str| policy.decide(Access::Write, &path(of), CALL, grants).level;
+    let own = grants([of(None, true)]);
+    assert_eq!((level(&own, "/srv/app/x"), level(&own, "/srv/app/live/x")), (Level::Allow, Level::Ask));
+    let theirs = grants([of(Some("deployers"), false)]);
+    assert_eq!((level(&theirs, "/srv/app/x"), level(&theirs, "/srv/app/live/x")), (Level::Ask, Level::Allow));
+    let others = grants([of(Some("signers"), false), of(Some("deployers"), true)]);
+    assert_eq!(level(&others, "/srv/sign"), Level::Authenticate);
+    assert_eq!(level(&grants([of(Some("signers"), true)]), "/srv/sign"), Level::Allow);
+    // The same for moving what they guard.
+    let below = |grants: &Grants| policy.below(Access::Write, &path("/srv/app"), CALL, grants);
+    assert_eq!(
+        below(&own).map(|verdict| policy.group(&verdict).map(str::to_owned)),
+        Some(Some("deployers".to_owned()))
+    );
+    assert_eq!(below(&theirs), None);
 }

@@ -131,3 +131,21 @@ fn an_answer_for_a_directory_covers_the_directory_that_was_asked_for() {
     assert_eq!((level("/srv/new"), level("/srv/new/x")), ("allow".into(), "allow".into()));
     assert_eq!((level("/srv/new/x/y"), level("/srv")), ("ask".into(), "ask".into()));
 }
+
+#[test]
+fn an_answer_settles_what_waits_for_the_same_people() {
+    use gated::common::access::Level;
+    use gated::common::request::Request;
+    let asked = Request { group: Some("deployers".into()), ..request("/srv/a/f", false, Lifetime::Session) };
+    let grant = |of: &Request| {
+        Grant::from_answer(GrantId(1), of, Width::Tree, Lifetime::Session, "bus:1", &path("/home/user")).unwrap()
+    };
+    let own = request("/srv/a/g", false, Lifetime::Session);
+    assert!(grant(&asked).answers(&asked) && grant(&own).answers(&own));
+    assert!(!grant(&own).answers(&asked) && !grant(&asked).answers(&own));
+    let sensitive = Request { level: Level::Authenticate, ..asked.clone() };
+    assert!(!grant(&asked).answers(&sensitive));
+    assert!(Grant { authenticated: true, ..grant(&asked) }.answers(&sensitive));
+    assert!(!grant(&asked).answers(&Request { object: path("/srv/b"), ..asked.clone() }));
+    assert!(!Grant { call: Some(OTHER_CALL), ..grant(&asked) }.answers(&asked));
+}

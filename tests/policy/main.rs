@@ -1,5 +1,6 @@
 //! The policy language from outside: patterns, files, verdicts and grants. Pure, needs no privilege.
 
+mod ceiling;
 mod decide;
 mod grants;
 mod load;

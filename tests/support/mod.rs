@@ -4,10 +4,12 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 pub mod bus;
+pub mod journal;
 pub mod outcome;
 pub mod profiles;
 pub mod sandbox;
 pub mod snapshot;
+pub mod system_bus;
 pub mod terminal;
 pub mod user;
 pub mod wait;

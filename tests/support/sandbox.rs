@@ -259,6 +259,24 @@ impl Sandbox {
         Running { sandbox: self, side, title, child, pidfd, stdout, stderr }
     }
 
+    /// Starts the supervisor itself, as the daemon does: as root, with this descriptor 0 and these arguments.
+    pub fn supervisor<S: AsRef<OsStr>>(&self, stdin: Stdio, arguments: &[S]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gated-session"));
+        command.args(arguments).current_dir("/").env_clear().stdin(stdin).stdout(Stdio::null());
+        let mounts = self.mounts();
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe {
+            command.pre_exec(move || {
+                libc::umask(0o022);
+                user::enter(&mounts)?;
+                // A killed test leaves nobody behind; a supervisor that outlives its broker is killed by its test.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        command.spawn().expect("gated-session")
+    }
+
     /// Every living process that was started for this sandbox: its environment or its command line names the root.
     pub fn processes(&self) -> Vec<PidFd> {
         let mark = self.root().as_os_str().as_encoded_bytes();

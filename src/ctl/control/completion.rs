@@ -2,6 +2,7 @@
 //! an id belongs follows from the names of arguments in `arguments.rs`. Runs as the caller, at build time or behind a Tab key.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Arg, Command};
@@ -10,16 +11,16 @@ use clap_complete::{Generator, Shell, generate};
 use super::daemon::Daemon;
 use super::failure::Failure;
 use super::ids::Kind;
-use super::output::Output;
 
 /// How long a Tab key may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Live ids for a completion, one a line. What cannot be had is not offered, and nothing is said of it.
-pub async fn ids(output: &Output, kind: Kind) -> Result<(), Failure> {
+pub async fn ids(kind: Kind) -> Result<(), Failure> {
     let found = tokio::time::timeout(PATIENCE, find(kind)).await;
     let Ok(Ok(ids)) = found else { return Ok(()) };
-    ids.iter().try_for_each(|id| output.line(id))
+    let lines: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    Ok(std::io::stdout().write_all(lines.as_bytes())?)
 }
 
 async fn find(kind: Kind) -> Result<Vec<String>, Failure> {
@@ -54,16 +55,17 @@ fn places(command: &Command, above: &str, found: &mut Vec<Place>) {
     }
 }
 
-/// The options that take a word, which is then no verb.
-fn options_with_words(command: &Command, found: &mut Vec<String>) {
+/// The options that take a word, which is then no verb, each with its verb.
+fn options_with_words(command: &Command, above: &str, found: &mut Vec<String>) {
     let takes_word = |argument: &&Arg| argument.get_action().takes_values() && !argument.is_positional();
     for argument in command.get_arguments().filter(takes_word) {
-        found.extend(argument.get_long().map(|long| format!("--{long}")));
-        found.extend(argument.get_short().map(|short| format!("-{short}")));
+        found.extend(argument.get_long().map(|long| format!("'{above},--{long}'")));
+        found.extend(argument.get_short().map(|short| format!("'{above},-{short}'")));
     }
-    command.get_subcommands().for_each(|verb| options_with_words(verb, found));
-    found.sort_unstable();
-    found.dedup();
+    for verb in command.get_subcommands() {
+        let name = if above.is_empty() { verb.get_name().to_owned() } else { format!("{above} {}", verb.get_name()) };
+        options_with_words(verb, &name, found);
+    }
 }
 
 /// A shell's script for one of our programs.
@@ -100,7 +102,7 @@ pub fn file_name(shell: Shell, name: &str) -> String {
 /// A function around clap's own, which says what is live.
 fn bash(name: &str, command: &Command, places: &[Place]) -> String {
     let mut options = Vec::new();
-    options_with_words(command, &mut options);
+    options_with_words(command, "", &mut options);
     let mut script = format!(
         "
 # Ids that are live now, after what clap knows.
@@ -110,9 +112,9 @@ _{name}_live() {{
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=\"${{COMP_WORDS[i]}}\"
         if [[ -n $skip ]]; then skip=; continue; fi
-        case \"$word\" in
+        case \"$verb,$word\" in
             {}) skip=1 ;;
-            -*) ;;
+            *,-*) ;;
             *) verb+=\"${{verb:+ }}$word\" ;;
         esac
     done
@@ -168,7 +170,7 @@ fn zsh(script: &str, places: &[Place]) -> String {
 (( $+functions[_gatedctl_live_{kind}] )) ||
 _gatedctl_live_{kind}() {{
     local -a found
-    found=(${{(f)\"$(_call_program ids $words[1] ids {kind} 2>/dev/null)\"}})
+    found=(${{(f)\"$(_call_program ids gatedctl ids {kind} 2>/dev/null)\"}})
     compadd -a found
 }}
 "
@@ -185,8 +187,12 @@ _gatedctl_live_{kind}() {{
 fn fish(name: &str, places: &[Place]) -> String {
     let mut script = String::from("\n# Ids that are live now.\n");
     for Place { verb, kind, option } in places {
-        let seen: Vec<String> = verb.split(' ').map(|word| format!("__fish_seen_subcommand_from {word}")).collect();
-        let seen = seen.join("; and ");
+        let seen = match verb.split_once(' ') {
+            Some((first, then)) => {
+                format!("__fish_{name}_using_subcommand {first}; and __fish_seen_subcommand_from {then}")
+            }
+            None => format!("__fish_{name}_using_subcommand {verb}"),
+        };
         let option = option.as_deref().and_then(|option| option.strip_prefix("--"));
         let option = option.map_or("-f".to_owned(), |option| format!("-l {option} -x"));
         let _written = writeln!(script, "complete -c {name} -n '{seen}' {option} -a '({name} ids {kind} 2>/dev/null)'");

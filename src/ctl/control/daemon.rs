@@ -57,7 +57,9 @@ pub struct Grant {
     pub session: String,
     pub user: u32,
     pub access: String,
+    /// The pattern that it covers.
     pub scope: String,
+    /// What was asked for.
     pub object: Vec<u8>,
     pub lifetime: String,
     pub call: Option<u32>,

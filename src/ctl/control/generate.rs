@@ -49,7 +49,7 @@ fn put(
 
 /// A page; each verb has a section of its own in it.
 fn man(command: &Command, to: &mut Vec<u8>) -> io::Result<()> {
-    let mut built = command.clone().disable_help_subcommand(true);
+    let mut built = command.clone();
     built.build();
     let verbs = built.clone();
     let name = built.get_name().to_owned();
@@ -118,8 +118,8 @@ fn usage(verb: &Command) -> Vec<Inline> {
     let mut line = vec![bold(path)];
     for argument in verb.get_positionals() {
         let name = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-        line.push(roman(" "));
-        line.push(italic(name.unwrap_or_default()));
+        let (open, close) = if argument.is_required_set() { (" ", "") } else { (" [", "]") };
+        line.extend([roman(open), italic(name.unwrap_or_default()), roman(close)]);
     }
     if verb
         .get_arguments()

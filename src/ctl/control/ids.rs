@@ -60,6 +60,11 @@ impl fmt::Display for Prefix {
 }
 
 impl Prefix {
+    /// The id of a request, if all of its digits are here.
+    pub fn whole_request(&self) -> Option<&str> {
+        (self.0.len() == 32).then_some(&*self.0)
+    }
+
     pub fn begins(&self, id: &str) -> bool {
         id.strip_prefix(&self.0).is_some()
     }

@@ -1,0 +1,238 @@
+//! The consent agents that are registered on the bus, and how a session's prompts reach them. Runs as root in the daemon.
+//! An agent is a program of a user who may answer; its words are believed as far as that user may decide, and no further.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+
+use super::broker::{Control, Spoken};
+use crate::common::access::Level;
+use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
+use crate::common::id::{RequestId, SessionId};
+use crate::common::request::Request;
+
+/// How long a request waits for somebody who could be asked.
+pub const NOBODY_YET: Duration = Duration::from_secs(10);
+
+/// Agents of one user at the most.
+const MOST_OF_A_USER: usize = 16;
+
+/// A future of this thread.
+pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// The way to one agent.
+pub trait Reach {
+    /// Its answer to a prompt of a session of `owner`; `None` if it has none, or is gone.
+    fn ask<'a>(&'a self, prompt: &'a Prompt, owner: u32) -> Local<'a, Option<Answer>>;
+
+    /// The request is over; nobody waits for this.
+    fn cancel(&self, request: RequestId);
+
+    /// The person proves who they are (level `authenticate`).
+    fn prove<'a>(&'a self) -> Local<'a, bool>;
+}
+
+/// Who an agent speaks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Speaker {
+    pub uid: u32,
+    /// For the records, such as `desktop:alice`.
+    pub by: String,
+    /// Of the user.
+    pub name: String,
+    /// Names of the groups of the user.
+    pub groups: BTreeSet<String>,
+}
+
+impl Speaker {
+    /// Whether this user may answer a request in a session of `owner`: only the session's own user, or, where the rule names
+    /// a group, only its members.
+    pub fn may_answer(&self, owner: u32, request: &Request) -> bool {
+        match &request.group {
+            Some(group) => self.groups.contains(group),
+            None => self.uid == owner,
+        }
+    }
+}
+
+/// One registered agent.
+struct Agent {
+    number: u64,
+    /// Its unique name on the bus.
+    sender: String,
+    speaker: Speaker,
+    /// Asked for this session only.
+    session: Option<SessionId>,
+    reach: Rc<dyn Reach>,
+}
+
+/// All of them.
+pub struct Agents {
+    list: RefCell<Vec<Rc<Agent>>>,
+    next: Cell<u64>,
+    changed: watch::Sender<()>,
+}
+
+/// There are too many agents of one user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+impl Default for Agents {
+    fn default() -> Agents {
+        Agents { list: RefCell::default(), next: Cell::new(1), changed: watch::Sender::new(()) }
+    }
+}
+
+impl Agents {
+    /// A connection has one agent: another registration replaces the first.
+    pub fn register(
+        &self,
+        sender: &str,
+        speaker: Speaker,
+        session: Option<SessionId>,
+        reach: Rc<dyn Reach>,
+    ) -> Result<(), TooMany> {
+        let number = self.next.replace(self.next.get().wrapping_add(1));
+        {
+            let mut list = self.list.borrow_mut();
+            list.retain(|agent| agent.sender != sender);
+            if list.iter().filter(|agent| agent.speaker.uid == speaker.uid).count() >= MOST_OF_A_USER {
+                return Err(TooMany);
+            }
+            list.push(Rc::new(Agent { number, sender: sender.to_owned(), speaker, session, reach }));
+        }
+        self.changed.send_replace(());
+        Ok(())
+    }
+
+    /// Who it spoke for, if there was one.
+    pub fn remove(&self, sender: &str) -> Option<Speaker> {
+        let mut list = self.list.borrow_mut();
+        let at = list.iter().position(|agent| agent.sender == sender)?;
+        let gone = list.remove(at);
+        drop(list);
+        self.changed.send_replace(());
+        Some(gone.speaker.clone())
+    }
+
+    /// Their bus is gone, and all of them with it.
+    pub fn clear(&self) {
+        self.list.borrow_mut().clear();
+        self.changed.send_replace(());
+    }
+
+    /// The unique names of all of them.
+    pub fn senders(&self) -> Vec<String> {
+        self.list.borrow().iter().map(|agent| agent.sender.clone()).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.borrow().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether an agent of this user is asked whatever session of theirs it is, so not one that a `gated-run` is for itself.
+    pub fn is_asked_for_all(&self, uid: u32) -> bool {
+        self.list.borrow().iter().any(|agent| agent.session.is_none() && agent.speaker.uid == uid)
+    }
+
+    /// The unique names of those who may answer this request.
+    pub fn who_may_see(&self, session: &SessionId, owner: u32, request: &Request) -> Vec<String> {
+        self.fit(session, owner, request).iter().map(|agent| agent.sender.clone()).collect()
+    }
+
+    fn fit(&self, session: &SessionId, owner: u32, request: &Request) -> Vec<Rc<Agent>> {
+        let fits = |agent: &&Rc<Agent>| {
+            agent.session.as_ref().is_none_or(|only| only == session) && agent.speaker.may_answer(owner, request)
+        };
+        self.list.borrow().iter().filter(fits).cloned().collect()
+    }
+}
+
+/// Puts the prompts of one session to all agents that may answer them. Its answers go to the broker by name, because who
+/// answered is known only then.
+pub struct Asker {
+    pub session: SessionId,
+    pub owner: u32,
+    pub agents: Rc<Agents>,
+    pub answers: mpsc::UnboundedSender<Control>,
+    /// Wait for an agent as long as the request does.
+    pub queues: bool,
+}
+
+impl ConsentAgent for Asker {
+    fn name(&self) -> String {
+        "bus".to_owned()
+    }
+
+    fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {
+        Box::pin(async move {
+            let mut changed = self.agents.changed.subscribe();
+            let mut asked = BTreeSet::new();
+            let mut open: JoinSet<Option<Spoken>> = JoinSet::new();
+            let mut nobody_since = Instant::now();
+            loop {
+                for agent in self.agents.fit(&self.session, self.owner, &prompt.request) {
+                    if asked.insert(agent.number) {
+                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner));
+                    }
+                }
+                let is_alone = open.is_empty();
+                let late = nobody_since.checked_add(NOBODY_YET).unwrap_or(nobody_since);
+                tokio::select! {
+                    Some(done) = open.join_next(), if !is_alone => {
+                        nobody_since = Instant::now();
+                        if let Ok(Some(spoken)) = done {
+                            // A broker that is gone needs no answer. It drops this future when it has taken the answer.
+                            let _ = self.answers.send(Control::Answer(spoken));
+                            return std::future::pending().await;
+                        }
+                    }
+                    _ = changed.changed() => {}
+                    () = sleep_until(late), if is_alone && !self.queues => {
+                        return Err(ConsentError::Unavailable("no consent agent is registered".into()));
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Tells an agent that a request is over, unless it has answered itself.
+struct Withdrawn {
+    agent: Rc<Agent>,
+    request: Option<RequestId>,
+}
+
+impl Drop for Withdrawn {
+    fn drop(&mut self) {
+        if let Some(request) = self.request {
+            self.agent.reach.cancel(request);
+        }
+    }
+}
+
+async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32) -> Option<Spoken> {
+    let request = prompt.request.id;
+    let mut withdrawn = Withdrawn { agent: Rc::clone(&agent), request: Some(request) };
+    let answer = agent.reach.ask(&prompt, owner).await;
+    withdrawn.request = None;
+    let answer = answer?;
+    let is_sensitive = prompt.request.level == Level::Authenticate && answer != Answer::Deny;
+    // A click is not enough here: without the proof it is a no.
+    let authenticated = is_sensitive && agent.reach.prove().await;
+    let answer = if is_sensitive && !authenticated { Answer::Deny } else { answer };
+    debug!(%request, by = agent.speaker.by, "answered");
+    Some(Spoken { request, answer, by: agent.speaker.by.clone(), authenticated, reply: None })
+}

@@ -1,0 +1,230 @@
+//! Who calls: a connection of the bus as uid, pid and pid file descriptor, and whether it comes from inside a session. Runs
+//! in the daemon, as root but without a capability, on what bus and kernel say; nothing here is the caller's own word.
+//!
+//! A process inside a session has a second number, that of the session's pid namespace, and a cgroup below `gated.slice`.
+//! Either is enough; what cannot be read is an error, and its caller is refused. The daemon reads `/proc/PID` of any user:
+//! on a machine whose /proc hides processes, `hidepid=invisible` lets it if it is in the group that `gid=` names, which is
+//! root's by default (its unit needs `SupplementaryGroups=root` beside another `Group=`). Otherwise, and with
+//! `hidepid=ptraceable`, every caller is refused.
+//!
+//! A bus that gives no `ProcessFD` names a process that may be another one by now. The bus is asked again once a pidfd holds
+//! the process, and the process must have the connection's uid. What is left is a connection whose maker has ended, whose
+//! number has been used again by another process of the same user, and which somebody else still holds.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use zbus::Connection;
+use zbus::fdo::{ConnectionCredentials, DBusProxy};
+use zbus::message::Header;
+use zbus::names::{BusName, OwnedUniqueName, UniqueName};
+use zbus::proxy::CacheProperties;
+
+/// What every unit of a session is below, and what its own name begins with.
+const SLICE: &[u8] = b"gated.slice";
+const UNIT: &[u8] = b"gated-session@";
+/// Bytes of a file of /proc that are read; a longer one is refused.
+const MAX_FILE: u64 = 1 << 16;
+
+/// The connection that a message came from.
+#[derive(Debug)]
+pub struct Caller {
+    pub sender: OwnedUniqueName,
+    pub uid: u32,
+    pub pid: u32,
+    /// The process, whatever its number is used for later.
+    pub process: OwnedFd,
+    /// Whether it runs inside a session, or in any other pid namespace below the daemon's.
+    pub inside: bool,
+}
+
+/// Why a caller is not known, and is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Unidentified {
+    #[error("a message without a sender")]
+    NoSender,
+    #[error("the bus does not say who {0} is: {1}")]
+    Bus(OwnedUniqueName, #[source] zbus::Error),
+    #[error("the bus gives no {1} for {0}")]
+    Missing(OwnedUniqueName, &'static str),
+    #[error("process {0} is gone")]
+    Gone(u32),
+    #[error("process {0} is not the one that connected")]
+    Another(u32),
+    #[error("/proc does not say where process {0} is: {1}")]
+    Proc(u32, #[source] io::Error),
+}
+
+impl Caller {
+    /// Who sent the message with this header. Two questions to the bus daemon, none to the caller.
+    pub async fn identify(connection: &Connection, header: &Header<'_>) -> Result<Caller, Unidentified> {
+        let sender = header.sender().ok_or(Unidentified::NoSender)?;
+        Caller::of(connection, sender).await
+    }
+
+    /// Who holds this unique name.
+    pub async fn of(connection: &Connection, sender: &UniqueName<'_>) -> Result<Caller, Unidentified> {
+        let sender = OwnedUniqueName::from(sender.to_owned());
+        let failed = |error| Unidentified::Bus(sender.clone(), error);
+        let bus = DBusProxy::builder(connection).cache_properties(CacheProperties::No).build().await.map_err(failed)?;
+        let ask = async || {
+            let answer = bus.get_connection_credentials(BusName::from(sender.as_ref())).await;
+            answer.map_err(|error| Unidentified::Bus(sender.clone(), error.into()))
+        };
+        let first = ask().await?;
+        let (uid, pid) = numbers(&sender, &first)?;
+        let process = match first.into_process_fd() {
+            Some(process) => OwnedFd::from(process),
+            None => {
+                let process = open(pid)?;
+                // A name of a connection is never given again, so this is still the one whose message it is.
+                if numbers(&sender, &ask().await?)? != (uid, pid) {
+                    return Err(Unidentified::Another(pid));
+                }
+                process
+            }
+        };
+        let inside = place(process.as_fd(), pid, uid)?;
+        Ok(Caller { sender, uid, pid, process, inside })
+    }
+
+    /// Whether the process that connected has ended. Others may hold its connection still.
+    pub fn has_ended(&self) -> bool {
+        has_ended(self.process.as_fd())
+    }
+}
+
+fn numbers(sender: &OwnedUniqueName, credentials: &ConnectionCredentials) -> Result<(u32, u32), Unidentified> {
+    let missing = |what| Unidentified::Missing(sender.clone(), what);
+    let uid = credentials.unix_user_id().ok_or_else(|| missing("UnixUserID"))?;
+    let pid = credentials.process_id().ok_or_else(|| missing("ProcessID"))?;
+    Ok((uid, pid))
+}
+
+fn open(pid: u32) -> Result<OwnedFd, Unidentified> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Unidentified::Gone(pid))?;
+    pidfd_open(number, PidfdFlags::empty()).map_err(|_| Unidentified::Gone(pid))
+}
+
+/// Whether a process is inside a session. `process` is a pidfd of the process with this number and uid.
+fn place(process: BorrowedFd<'_>, pid: u32, uid: u32) -> Result<bool, Unidentified> {
+    let unreadable = |error| Unidentified::Proc(pid, error);
+    // Of the descriptor itself, so that it needs no number that could be used again.
+    let pids = read(&format!("/proc/self/fdinfo/{}", process.as_raw_fd())).and_then(|text| pids(&text));
+    let pids = pids.map_err(unreadable)?;
+    if pids.first().and_then(|&first| u32::try_from(first).ok()) != Some(pid) {
+        return Err(Unidentified::Another(pid));
+    }
+    let uids = read(&format!("/proc/{pid}/status")).and_then(|text| field(&text, "Uid:")).map_err(unreadable)?;
+    let below = read(&format!("/proc/{pid}/cgroup")).and_then(|text| is_of_session(&text)).map_err(unreadable)?;
+    // The process was there all the time, so the two files were its own.
+    if has_ended(process) {
+        return Err(Unidentified::Gone(pid));
+    }
+    if !uids.contains(&i64::from(uid)) {
+        return Err(Unidentified::Another(pid));
+    }
+    Ok(below || pids.len() > 1)
+}
+
+/// A pidfd is readable from its process's end on, pidfd_open(2). One that cannot be looked at counts as ended.
+fn has_ended(process: BorrowedFd<'_>) -> bool {
+    let mut look = [PollFd::from_borrowed_fd(process, PollFlags::IN)];
+    !matches!(poll(&mut look, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
+}
+
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(MAX_FILE).read_to_end(&mut text)?;
+    let whole = u64::try_from(text.len()).is_ok_and(|length| length < MAX_FILE);
+    if whole { Ok(text) } else { Err(unexpected("longer than any such file is")) }
+}
+
+fn unexpected(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// The numbers behind a name in a file of lines `Name:\tnumber\tnumber`.
+fn field(text: &[u8], name: &str) -> io::Result<Vec<i64>> {
+    let text = str::from_utf8(text).map_err(|_| unexpected("not text"))?;
+    let values =
+        text.lines().find_map(|line| line.strip_prefix(name)).ok_or_else(|| unexpected("a line is missing"))?;
+    let numbers: Option<Vec<i64>> = values.split_ascii_whitespace().map(|number| number.parse().ok()).collect();
+    numbers.filter(|numbers| !numbers.is_empty()).ok_or_else(|| unexpected("numbers were expected"))
+}
+
+/// What the numbers of a pidfd's process are, from the pid namespace of /proc down to its own; -1 once it has ended.
+fn pids(fdinfo: &[u8]) -> io::Result<Vec<i64>> {
+    let (pid, all) = (field(fdinfo, "Pid:")?, field(fdinfo, "NSpid:")?);
+    if all.starts_with(&pid) { Ok(all) } else { Err(unexpected("two numbers of one process differ")) }
+}
+
+/// Whether a process with these lines of /proc/PID/cgroup, cgroups(7), belongs to a session.
+fn is_of_session(cgroups: &[u8]) -> io::Result<bool> {
+    let mut found = false;
+    for line in cgroups.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let path = line.splitn(3, |&byte| byte == b':').nth(2).ok_or_else(|| unexpected("a line without a path"))?;
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+        found |= path.split(|&byte| byte == b'/').any(|name| name == SLICE || name.starts_with(UNIT));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_of_a_session_is_known_in_either_hierarchy() {
+        let inside = [
+            "0::/gated.slice/gated-session@0123abcd.service\n",
+            "0::/gated.slice/gated-session@0123abcd.service/calls/1\n",
+            "5:memory:/\n1:name=systemd:/system.slice/gated-session@0123abcd.service\n0::/\n",
+            "0::/../gated.slice\n",
+            "0::/gated.slice (deleted)\n",
+            "0::/a:b/gated.slice/x",
+        ];
+        for text in inside {
+            assert!(is_of_session(text.as_bytes()).unwrap(), "{text}");
+        }
+        let outside = [
+            "",
+            "0::/\n",
+            "0::/user.slice/user-1000.slice/session-2.scope\n",
+            "0::/system.slice/gatedd.service\n",
+            "0::/not-gated.slice/x-gated-session@1.service\n",
+            "1:gated.slice:/\n",
+        ];
+        for text in outside {
+            assert!(!is_of_session(text.as_bytes()).unwrap(), "{text}");
+        }
+        assert!(is_of_session(b"0:\n").is_err());
+    }
+
+    #[test]
+    fn numbers_of_a_process_are_read_or_refused() {
+        assert_eq!(pids(b"pos:\t0\nPid:\t12\nNSpid:\t12\n").unwrap(), [12]);
+        assert_eq!(pids(b"pos:\t0\nPid:\t12\nNSpid:\t12\t1\n").unwrap(), [12, 1]);
+        for odd in ["", "Pid:\t12\n", "Pid:\t12\nNSpid:\n", "Pid:\t12\nNSpid:\tx\n", "Pid:\t12\nNSpid:\t13\n"] {
+            assert!(pids(odd.as_bytes()).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_ended_is_not_taken_for_another() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id();
+        let process = open(pid).unwrap();
+        let uid = rustix::process::getuid().as_raw();
+        assert!(!place(process.as_fd(), pid, uid).unwrap());
+        assert!(matches!(place(process.as_fd(), pid, uid + 1), Err(Unidentified::Another(_))));
+        assert!(matches!(place(process.as_fd(), pid + 1, uid), Err(Unidentified::Another(_))));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(matches!(place(process.as_fd(), pid, uid), Err(Unidentified::Another(_))));
+        assert!(has_ended(process.as_fd()));
+    }
+}

@@ -1,0 +1,86 @@
+//! One session in the daemon: what is known of it, and the task that serves it from its supervisor's greeting to its end.
+//! Runs as root; what the supervisor says is shown and recorded, never obeyed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+
+use super::broker::Control;
+use super::link::Outgoing;
+use super::state::Kept;
+use super::view::View;
+use crate::common::id::{CallId, SessionId};
+use crate::common::wire::RunningCall;
+use crate::policy::Profile;
+
+/// How long a session may take to end by itself when it is told to.
+pub const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Starting,
+    Running,
+    /// Its supervisor has not come back to a restarted daemon yet.
+    Lost,
+}
+
+impl State {
+    /// The word on the bus.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Running => "running",
+            State::Lost => "lost",
+        }
+    }
+}
+
+/// A session that is there.
+pub struct Live {
+    pub kept: Kept,
+    pub profile: Profile,
+    pub state: Cell<State>,
+    /// What waits and what was granted, as the broker sees it.
+    pub view: Rc<View>,
+    pub control: mpsc::UnboundedSender<Control>,
+    /// Taken by the broker when it starts.
+    pub controlled: RefCell<Option<mpsc::UnboundedReceiver<Control>>>,
+    /// The way to the supervisor for what carries descriptors.
+    pub starts: RefCell<Option<mpsc::Sender<Outgoing>>>,
+    pub stop: Notify,
+    /// Whether it is over: nobody finds it any more.
+    pub is_over: Cell<bool>,
+}
+
+impl Live {
+    pub fn new(kept: Kept, profile: Profile, state: State, view: Rc<View>) -> Live {
+        let (control, controlled) = mpsc::unbounded_channel();
+        Live {
+            kept,
+            profile,
+            state: Cell::new(state),
+            view,
+            control,
+            controlled: RefCell::new(Some(controlled)),
+            starts: RefCell::default(),
+            stop: Notify::new(),
+            is_over: Cell::new(false),
+        }
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.kept.session
+    }
+
+    pub fn owner(&self) -> u32 {
+        self.kept.user.uid
+    }
+
+    pub fn calls(&self) -> BTreeMap<CallId, RunningCall> {
+        self.view.calls.borrow().clone()
+    }
+}

@@ -1,0 +1,92 @@
+//! What a session's broker lets the rest of the daemon see: what waits, what was granted, what runs. On one thread.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use tracing::warn;
+
+use crate::common::consent::Prompt;
+use crate::common::id::{CallId, GrantId, RequestId};
+use crate::common::wire::{Resumed, RunningCall};
+use crate::policy::Grant;
+
+/// A grant that is in force.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub grant: Grant,
+    /// Microseconds of CLOCK_REALTIME.
+    pub given: u64,
+}
+
+/// See the module.
+pub struct View {
+    /// Every request that waits, as it would be put to somebody now; equal ones are one.
+    pub prompts: RefCell<Vec<Prompt>>,
+    pub grants: RefCell<Vec<Held>>,
+    pub calls: RefCell<BTreeMap<CallId, RunningCall>>,
+    waits_changed: Box<dyn Fn()>,
+}
+
+impl Default for View {
+    fn default() -> View {
+        View::new(|| {})
+    }
+}
+
+impl View {
+    /// `waits_changed` is called whenever another set of requests waits.
+    pub fn new(waits_changed: impl Fn() + 'static) -> View {
+        View {
+            prompts: RefCell::default(),
+            grants: RefCell::default(),
+            calls: RefCell::default(),
+            waits_changed: Box::new(waits_changed),
+        }
+    }
+
+    /// `prompts` makes them anew if others than before wait.
+    pub(super) fn show(&self, waiting: &[RequestId], prompts: impl FnOnce() -> Vec<Prompt>) {
+        let is_same = self.prompts.borrow().iter().map(|prompt| prompt.request.id).eq(waiting.iter().copied());
+        if !is_same {
+            *self.prompts.borrow_mut() = prompts();
+            (self.waits_changed)();
+        }
+    }
+
+    pub(super) fn granted(&self, grant: Grant) {
+        let mut grants = self.grants.borrow_mut();
+        if !grants.iter().any(|held| held.grant.id == grant.id) {
+            grants.push(Held { grant, given: super::core::now_micros() });
+        }
+    }
+
+    /// Whether it was there.
+    pub(super) fn revoked(&self, id: GrantId) -> bool {
+        let mut grants = self.grants.borrow_mut();
+        let before = grants.len();
+        grants.retain(|held| held.grant.id != id);
+        grants.len() < before
+    }
+
+    pub(super) fn call_started(&self, call: RunningCall) {
+        self.calls.borrow_mut().insert(call.call, call);
+    }
+
+    pub(super) fn call_ended(&self, call: CallId) {
+        self.calls.borrow_mut().remove(&call);
+        self.grants.borrow_mut().retain(|held| held.grant.call != Some(call));
+    }
+
+    /// What a supervisor brings that comes back. It is shown, and can be revoked; nothing is decided by it here.
+    pub(super) fn resume(&self, resumed: &Resumed) {
+        for bytes in &resumed.grants {
+            match postcard::from_bytes::<Grant>(bytes) {
+                Ok(grant) => self.granted(grant),
+                Err(error) => warn!(%error, "a grant that does not decode"),
+            }
+        }
+        for call in &resumed.calls {
+            self.call_started(call.clone());
+        }
+    }
+}
