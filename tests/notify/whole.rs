@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::desk::{Desk, Program, READING, XFCE, owned, run, until, within};
+use crate::desk::{Desk, Program, READING, XFCE, owned, run, until};
 use crate::user::{self, Mount};
 
 const XFCE_CLASS: &str = "Xfce4-notifyd";
@@ -77,8 +77,7 @@ impl Whole {
 }
 
 fn whole(body: impl AsyncFnOnce(Whole) + Send + 'static) {
-    let thread =
-        std::thread::spawn(|| run(async { within("all of it", async { body(Whole::start().await).await }).await }));
+    let thread = std::thread::spawn(|| run(async { body(Whole::start().await).await }));
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }
@@ -87,8 +86,8 @@ fn whole(body: impl AsyncFnOnce(Whole) + Send + 'static) {
 #[test]
 fn a_click_on_allow_once_lets_the_write_happen() {
     whole(async |mut whole| {
-        let file = whole.desk.home().join(".npmrc");
-        let mut running = whole.run("echo one >~/.npmrc && echo two >>~/.npmrc");
+        let file = whole.desk.home().join("notes");
+        let mut running = whole.run("echo one >~/notes && echo two >>~/notes");
         whole.desk.sees(XFCE_CLASS, 1).await;
         assert!(!file.exists(), "written before anybody was asked");
         tokio::time::sleep(READING).await;
@@ -106,22 +105,22 @@ fn a_click_on_allow_once_lets_the_write_happen() {
 #[test]
 fn a_click_on_deny_fails_the_write() {
     whole(async |mut whole| {
-        let mut running = whole.run("echo one >~/.npmrc || exit 7");
+        let mut running = whole.run("echo one >~/notes || exit 7");
         whole.click(0).await;
         let code = whole.ended(&mut running).await;
         assert!(code != 0, "{}", running.said());
         assert!(running.said().contains("Permission denied"), "{}", running.said());
-        assert!(!whole.desk.home().join(".npmrc").exists());
+        assert!(!whole.desk.home().join("notes").exists());
     });
 }
 
 #[test]
 fn a_click_on_allow_for_session_holds_for_all_of_the_session() {
     whole(async |mut whole| {
-        let mut running = whole.run("for number in 1 2 3; do sh -c 'echo more >>~/.npmrc'; done");
+        let mut running = whole.run("for number in 1 2 3; do sh -c 'echo more >>~/notes'; done");
         whole.click(2).await;
         assert_eq!(whole.ended(&mut running).await, 0, "{}", running.said());
-        assert_eq!(fs::read_to_string(whole.desk.home().join(".npmrc")).unwrap(), "more\nmore\nmore\n");
+        assert_eq!(fs::read_to_string(whole.desk.home().join("notes")).unwrap(), "more\nmore\nmore\n");
         assert_eq!(whole.desk.notifier().said().matches("shown").count(), 1, "asked again");
     });
 }
@@ -129,10 +128,10 @@ fn a_click_on_allow_for_session_holds_for_all_of_the_session() {
 #[test]
 fn a_tool_that_is_killed_takes_its_notification_along() {
     whole(async |mut whole| {
-        let mut running = whole.run("echo one >~/.npmrc");
+        let mut running = whole.run("echo one >~/notes");
         whole.desk.sees(XFCE_CLASS, 1).await;
         running.stop(nix::sys::signal::Signal::SIGKILL);
         whole.desk.sees(XFCE_CLASS, 0).await;
-        assert!(!whole.desk.home().join(".npmrc").exists());
+        assert!(!whole.desk.home().join("notes").exists());
     });
 }
