@@ -2,13 +2,13 @@
 //! An agent is a program of a user who may answer; its words are believed as far as that user may decide, and no further.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
@@ -24,6 +24,11 @@ pub const NOBODY_YET: Duration = Duration::from_secs(10);
 
 /// Agents of one user at the most.
 const MOST_OF_A_USER: usize = 16;
+
+/// Questions that are open at all agents of one user, and at all agents. The bus ends a connection's calls beyond 128 that
+/// wait for a reply (`max_replies_per_connection`, dbus-daemon(1)); one user must not take the room of the others.
+const OPEN_OF_A_USER: usize = 24;
+const OPEN: usize = 112;
 
 /// A future of this thread.
 pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -79,6 +84,20 @@ pub struct Agents {
     list: RefCell<Vec<Rc<Agent>>>,
     next: Cell<u64>,
     changed: watch::Sender<()>,
+    room: Rc<Room>,
+}
+
+/// Room for questions, in the order in which they came.
+struct Room {
+    all: Semaphore,
+    of_users: RefCell<BTreeMap<u32, Rc<Semaphore>>>,
+}
+
+impl Room {
+    fn of(&self, uid: u32) -> Rc<Semaphore> {
+        let mut of_users = self.of_users.borrow_mut();
+        Rc::clone(of_users.entry(uid).or_insert_with(|| Rc::new(Semaphore::new(OPEN_OF_A_USER))))
+    }
 }
 
 /// There are too many agents of one user.
@@ -87,7 +106,8 @@ pub struct TooMany;
 
 impl Default for Agents {
     fn default() -> Agents {
-        Agents { list: RefCell::default(), next: Cell::new(1), changed: watch::Sender::new(()) }
+        let room = Room { all: Semaphore::new(OPEN), of_users: RefCell::default() };
+        Agents { list: RefCell::default(), next: Cell::new(1), changed: watch::Sender::new(()), room: Rc::new(room) }
     }
 }
 
@@ -185,7 +205,7 @@ impl ConsentAgent for Asker {
             loop {
                 for agent in self.agents.fit(&self.session, self.owner, &prompt.request) {
                     if asked.insert(agent.number) {
-                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner));
+                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner, Rc::clone(&self.agents.room)));
                     }
                 }
                 let is_alone = open.is_empty();
@@ -223,8 +243,12 @@ impl Drop for Withdrawn {
     }
 }
 
-async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32) -> Option<Spoken> {
+async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32, room: Rc<Room>) -> Option<Spoken> {
     let request = prompt.request.id;
+    // Neither is ever closed.
+    let of_user = room.of(agent.speaker.uid);
+    let _place_of_user = of_user.acquire().await.ok()?;
+    let _place = room.all.acquire().await.ok()?;
     let mut withdrawn = Withdrawn { agent: Rc::clone(&agent), request: Some(request) };
     let answer = agent.reach.ask(&prompt, owner).await;
     withdrawn.request = None;

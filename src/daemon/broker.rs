@@ -298,6 +298,7 @@ impl Desk<'_> {
                 self.records.call_ended(call, ended);
                 self.view.call_ended(call);
             }
+            FromSession::CallsOver(calls) => calls.into_iter().for_each(|call| self.view.call_over(call)),
             FromSession::Hello(_) | FromSession::Ready { .. } | FromSession::Failed(_) => {}
         }
         Ok(())
