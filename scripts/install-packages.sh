@@ -33,7 +33,14 @@ strace:strace
 sudo:sudo
 expect:expect
 systemd:/lib/systemd/systemd-journald
+systemd:systemd-analyze
+systemd-container:systemd-nspawn
+debootstrap:debootstrap
 dbus-daemon:dbus-daemon
+man-db:man
+bash:bash
+zsh:zsh
+fish:fish
 polkitd:/usr/lib/polkit-1/polkitd
 xvfb:Xvfb
 xdotool:xdotool
