@@ -156,6 +156,9 @@ pub struct Waiting {
     pub prompt: Prompt,
 }
 
+/// A waiting request's number on the bus, its session, and who was told of it.
+type Numbered = (u64, SessionId, Vec<String>);
+
 /// What is fixed while the daemon runs.
 pub struct Setting {
     pub engine: Rc<dyn Engine>,
@@ -177,8 +180,7 @@ pub struct Core {
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
-    /// Waiting requests: their number on the bus, and who was told.
-    requests: RefCell<BTreeMap<RequestId, (u64, SessionId, Vec<String>)>>,
+    requests: RefCell<BTreeMap<RequestId, Numbered>>,
     next_request: Cell<u64>,
     changes: RefCell<Option<mpsc::UnboundedSender<Change>>>,
 }
@@ -524,7 +526,7 @@ impl Core {
             .map(|prompt| (prompt.request.id, prompt))
             .collect();
         let mut requests = self.requests.borrow_mut();
-        let gone = |known: &RequestId, (_, session, _): &mut (u64, SessionId, Vec<String>)| {
+        let gone = |known: &RequestId, (_, session, _): &mut Numbered| {
             session == id && !prompts.contains_key(known)
         };
         let over: Vec<(u64, Vec<String>)> =
