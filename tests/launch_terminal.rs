@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use support::terminal::Person;
+use support::wait::DEADLINE;
 use support::{Running, Sandbox, Side, wait};
 
 /// Starts a command line with stdin, stdout and stderr on a new terminal.

@@ -526,9 +526,7 @@ impl Core {
             .map(|prompt| (prompt.request.id, prompt))
             .collect();
         let mut requests = self.requests.borrow_mut();
-        let gone = |known: &RequestId, (_, session, _): &mut Numbered| {
-            session == id && !prompts.contains_key(known)
-        };
+        let gone = |known: &RequestId, (_, session, _): &mut Numbered| session == id && !prompts.contains_key(known);
         let over: Vec<(u64, Vec<String>)> =
             requests.extract_if(.., gone).map(|(_, (number, _, told))| (number, told)).collect();
         for (number, told) in over {
