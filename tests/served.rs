@@ -380,7 +380,9 @@ fn a_further_call_names_its_session_and_nothing_of_policy() {
     let child = daemon.gated(&["--session", SESSION, "true"]).spawn().unwrap();
     let order = daemon.order();
     assert_eq!(order.option::<String>("session").as_deref(), Some(SESSION));
-    for key in ["profile", "directory", "home", "profiles", "user"] {
+    let place = fs::canonicalize(daemon.place.path()).unwrap();
+    assert_eq!(order.option::<Vec<u8>>("directory").unwrap(), place.as_os_str().as_encoded_bytes());
+    for key in ["profile", "home", "profiles", "user"] {
         assert!(!order.options.contains_key(key), "{key}");
     }
     order.take().end(Ended::Exited(0));
