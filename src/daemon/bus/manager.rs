@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use zbus::fdo::DBusProxy;
 use zbus::message::Header;
+use zbus::proxy::CacheProperties;
 use zbus::{Connection, ObjectPath, OwnedFd, OwnedObjectPath, OwnedVariant, Variant, fdo};
 
 use super::Doing;
@@ -181,11 +183,20 @@ impl Manager {
             return Err(Error::InvalidOption("kind".into()));
         }
         let session = session.map(|session| session_id(&session)).transpose()?;
-        let agent = BusAgent::new(connection, &header, self.handle.polkit()).await?;
+        let agent = BusAgent::new(connection, &header, self.handle.polkit(), self.handle.unanswered()).await?;
         let register = move |core: Rc<Core>, caller| -> Doing<_> {
             Box::pin(async move { core.register(&caller, &kind, session, Rc::new(agent)).await })
         };
-        self.handle.call_once(connection, &header, register).await
+        self.handle.call_once(connection, &header, register).await?;
+        // One that left meanwhile did so before it was known: nobody would tell that it is gone. One that leaves from here
+        // on is heard of, because the bus says things in their order.
+        let bus = DBusProxy::builder(connection).cache_properties(CacheProperties::No).build().await?;
+        let Some(sender) = header.sender() else { return Ok(()) };
+        if !bus.name_has_owner(sender.as_ref().into()).await.unwrap_or(false) {
+            let sender = sender.to_string();
+            self.handle.run(move |core| Box::pin(async move { core.unregister(&sender) })).await?;
+        }
+        Ok(())
     }
 
     async fn unregister_agent(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Error> {
