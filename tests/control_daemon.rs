@@ -36,8 +36,14 @@ struct Ran {
 
 impl Machine {
     fn start() -> Machine {
+        Machine::start_after(|_| ())
+    }
+
+    /// A machine on whose bus something is there before the daemon.
+    fn start_after(before: impl FnOnce(&Bus)) -> Machine {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let bus = Bus::start();
+        before(&bus);
         let place = bus.directory();
         for folder in ["work", "outside", "policy"] {
             fs::create_dir(place.join(folder)).unwrap();
@@ -79,6 +85,20 @@ impl Machine {
         let ran = self.run(&[words, &["--json"]].concat());
         assert_eq!(ran.status, 0, "{words:?}: {}", ran.err);
         serde_json::from_str(&ran.out).expect("JSON")
+    }
+
+    /// A copy of gatedctl that every user can execute.
+    fn reachable(&self) -> PathBuf {
+        let program = self.place("gatedctl");
+        fs::copy(env!("CARGO_BIN_EXE_gatedctl"), &program).unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        program
+    }
+
+    fn as_nobody(&self, program: &Path, words: &[&str]) -> Ran {
+        let mut command = Command::new(program);
+        command.env_clear().env("DBUS_SYSTEM_BUS_ADDRESS", &self.bus.address);
+        ran(command.uid(65534).gid(65534).current_dir("/").args(words))
     }
 
     /// The id of the request for this object, as soon as it waits.
@@ -217,21 +237,15 @@ fn every_verb_does_what_it_says_to_a_real_daemon() {
     let request = machine.waits(&b);
     assert_eq!(machine.run(&["revoke", &grant]).status, 5);
 
-    // Somebody else (nobody) sees nothing of all this and does nothing to it.
-    let program = machine.place("gatedctl");
-    fs::copy(env!("CARGO_BIN_EXE_gatedctl"), &program).unwrap();
-    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-    let stranger = |words: &[&str]| {
-        let mut command = Command::new(&program);
-        command.env_clear().env("DBUS_SYSTEM_BUS_ADDRESS", &machine.bus.address);
-        command.uid(65534).gid(65534).current_dir("/");
-        ran(command.args(words))
-    };
+    // Somebody else sees nothing of all this and does nothing to it.
+    let program = machine.reachable();
+    let stranger = |words: &[&str]| machine.as_nobody(&program, words);
     for (words, status) in [
         (&["approve", &request][..], 4),
         (&["deny", &request], 4),
         (&["approve", &request[..8]], 5),
-        (&["session", "stop", &id], 5),
+        (&["session", "stop", &id], 4),
+        (&["session", "stop", &id[..7]], 5),
         (&["session", "show", &id], 5),
         (&["audit", "--file", machine.place("records/audit.jsonl").to_str().unwrap()], 4),
     ] {
@@ -286,6 +300,17 @@ fn every_verb_does_what_it_says_to_a_real_daemon() {
         doctor["checks"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()["state"].clone()
     };
     assert_eq!((state("daemon"), state("audit"), state("agent")), ("ok".into(), "ok".into(), "note".into()));
+    // Somebody who is asked for all sessions of root, and for nobody else's.
+    let agent = machine.runtime.block_on(async {
+        let connection = machine.bus.connect().await;
+        let options = HashMap::from([("kind", "script".into())]);
+        ManagerProxy::new(&connection).await.unwrap().register_agent(options).await.unwrap();
+        connection
+    });
+    let features = |ran: Ran| serde_json::from_str::<Value>(&ran.out).unwrap()["features"].to_string();
+    assert!(features(machine.run(&["status", "--json"])).contains("consent-agent"));
+    assert!(!features(stranger(&["status", "--json"])).contains("consent-agent"));
+    drop(agent);
     drop(machine.daemon);
     assert_eq!(watch.0.wait().unwrap().code(), Some(3));
 }
@@ -295,4 +320,34 @@ impl Machine {
     fn json_whatever(&self, words: &[&str]) -> Value {
         serde_json::from_str(&self.run(&[words, &["--json"]].concat()).out).expect("JSON")
     }
+}
+
+/// Who may answer for others, and nothing more, by a rule of a real polkitd.
+#[test]
+fn polkit_lets_somebody_answer_for_others_and_not_stop_them() {
+    use gated::common::bus::action::{ANSWER_FOR_OTHERS, MANAGE_SESSIONS};
+    let mut polkit = None;
+    let machine = Machine::start_after(|bus| {
+        let rule = format!(
+            "polkit.addRule(function(action, subject) {{ if (action.id == \"{ANSWER_FOR_OTHERS}\" && subject.user == \
+             \"nobody\") return polkit.Result.YES; }});"
+        );
+        polkit = Some(bus.start_polkit(&[(ANSWER_FOR_OTHERS, "no"), (MANAGE_SESSIONS, "no")], &rule));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(bus.wait_for("org.freedesktop.PolicyKit1"));
+    });
+    let program = machine.reachable();
+    let file = fs::canonicalize(machine.place("outside")).unwrap().join("file");
+    let mut session = machine.session();
+    session.tell(&format!("echo x > {} && echo done", file.display()));
+    let request = machine.waits(&file);
+    assert_eq!(machine.as_nobody(&program, &["session", "stop", &session.id]).status, 4);
+    assert_eq!(machine.as_nobody(&program, &["pending"]).status, 0);
+    let approve = machine.as_nobody(&program, &["approve", &request]);
+    assert_eq!(approve.status, 0, "{}", approve.err);
+    assert_eq!(session.next(), "done");
+    let log = machine.place("records/audit.jsonl");
+    let records = machine.run(&["audit", "--json", "--file", log.to_str().unwrap()]).out;
+    assert!(records.contains("\"answered_by\":\"gatedctl:nobody\""), "{records}");
+    drop(polkit);
 }

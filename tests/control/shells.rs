@@ -29,11 +29,13 @@ fn output(command: &mut Command) -> String {
 #[test]
 fn pages_render_without_a_warning_and_name_every_verb_and_option() {
     let place = generated();
-    for (name, words) in [
-        ("gatedctl", &["session stop SESSION", "approve REQUEST", "--scope", "EXIT STATUS", "gated-run(1)"][..]),
-        ("gated-run", &["--profile", "--consent", "EXIT STATUS", "gatedctl(1)"]),
+    for (name, section, words) in [
+        ("gatedctl", 1, &["session stop SESSION", "approve REQUEST", "--scope", "EXIT STATUS", "gated-run(1)"][..]),
+        ("gated-run", 1, &["--profile", "--consent", "EXIT STATUS", "gatedctl(1), gated-notify(1), gatedd(8)"]),
+        ("gated-notify", 1, &["desktop"]),
+        ("gatedd", 8, &["--policy-root", "(8)"]),
     ] {
-        let page = place.path().join(format!("man/man1/{name}.1"));
+        let page = place.path().join(format!("man/man{section}/{name}.{section}"));
         let mut man = Command::new("man");
         man.args(["--warnings", "--no-hyphenation", "-l"]).arg(&page).env("MANWIDTH", "100").env("LC_ALL", "C.UTF-8");
         let text = output(man.env_remove("MAN_KEEP_FORMATTING"));

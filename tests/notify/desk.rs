@@ -24,7 +24,22 @@ use zbus::{Connection, OwnedVariant, interface};
 
 use crate::bus::PrivateBus;
 
-pub const XFCE: &str = "/usr/lib/x86_64-linux-gnu/xfce4/notifyd/xfce4-notifyd";
+pub const DUNST: &str = "dunst";
+pub const XFCE: &str = "xfce4-notifyd";
+pub const NOTIFY_OSD: &str = "notify-osd";
+
+/// Where a program of a desktop is: below `/usr/lib/ARCHITECTURE`, if it is not on the path.
+fn installed(name: &str) -> PathBuf {
+    let below = match name {
+        XFCE => "xfce4/notifyd/xfce4-notifyd",
+        "xfconfd" => "xfce4/xfconf/xfconfd",
+        NOTIFY_OSD => "notify-osd",
+        on_path => return on_path.into(),
+    };
+    let folders = fs::read_dir("/usr/lib").expect("/usr/lib").flatten();
+    let found = folders.map(|folder| folder.path().join(below)).find(|program| program.is_file());
+    found.unwrap_or_else(|| panic!("no {name}; see scripts/install-packages.sh test"))
+}
 
 /// The person at the desktop: nobody. A dbus-daemon looks its users up, and this one is there on every machine.
 pub const UID: u32 = 65534;
@@ -62,11 +77,22 @@ pub struct Daemon {
 
 impl Daemon {
     pub async fn start(system: &PrivateBus) -> Daemon {
-        let connection = connect(system).await;
+        let mut daemon = Daemon::connected(system).await;
+        daemon.serve().await;
+        daemon
+    }
+
+    /// Without the name.
+    async fn connected(system: &PrivateBus) -> Daemon {
+        let (_, registered) = mpsc::unbounded_channel();
+        Daemon { connection: connect(system).await, registered, agent: None }
+    }
+
+    async fn serve(&mut self) {
         let (sender, registered) = mpsc::unbounded_channel();
-        connection.object_server().at(MANAGER_PATH, Manager { registered: sender }).await.unwrap();
-        connection.request_name(BUS_NAME).await.unwrap();
-        Daemon { connection, registered, agent: None }
+        self.registered = registered;
+        self.connection.object_server().at(MANAGER_PATH, Manager { registered: sender }).await.unwrap();
+        self.connection.request_name(BUS_NAME).await.unwrap();
     }
 
     /// Waits until somebody registers.
@@ -170,6 +196,17 @@ pub async fn connect(bus: &PrivateBus) -> Connection {
     zbus::connection::Builder::address(address(bus).as_str()).build().await.expect("a connection to the private bus")
 }
 
+/// Waits until a name of a bus has an owner.
+pub async fn owned(bus: &PrivateBus, name: &str) {
+    let watcher = connect(bus).await;
+    let bus = zbus::fdo::DBusProxy::new(&watcher).await.unwrap();
+    let end = tokio::time::Instant::now() + LIMIT;
+    while !bus.name_has_owner(name.try_into().unwrap()).await.unwrap() {
+        assert!(tokio::time::Instant::now() < end, "nobody owns {name}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 pub struct Desk {
     // In this order they end.
     pub notifier: Option<Program>,
@@ -184,22 +221,35 @@ pub struct Desk {
     pub session: PrivateBus,
     pub system: PrivateBus,
     directory: tempfile::TempDir,
+    uid: u32,
     started: usize,
 }
 
 impl Desk {
     /// Buses and a daemon, and nothing else.
     pub async fn bare() -> Desk {
+        let mut desk = Desk::of(Desk::directory(UID), UID).await;
+        desk.daemon.serve().await;
+        desk
+    }
+
+    /// Where everything of a desktop of this user's lies.
+    pub fn directory(uid: u32) -> tempfile::TempDir {
         let directory = tempfile::Builder::new().prefix("gated-").tempdir_in("/var/tmp").expect("/var/tmp");
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
         for name in ["home", "run"] {
             let made = directory.path().join(name);
             fs::create_dir(&made).expect("mkdir");
             fs::set_permissions(&made, fs::Permissions::from_mode(0o700)).expect("chmod");
-            chown(&made, Some(UID), Some(UID)).expect("these tests run programs as another user, which needs root");
+            chown(&made, Some(uid), Some(uid)).expect("these tests run programs as another user, which needs root");
         }
+        directory
+    }
+
+    /// Buses, and no daemon.
+    pub async fn of(directory: tempfile::TempDir, uid: u32) -> Desk {
         let (session, system) = (PrivateBus::start(), PrivateBus::start());
-        let daemon = Daemon::start(&system).await;
+        let daemon = Daemon::connected(&system).await;
         Desk {
             notifier: None,
             server: None,
@@ -211,6 +261,7 @@ impl Desk {
             session,
             system,
             directory,
+            uid,
             started: 0,
         }
     }
@@ -239,7 +290,7 @@ impl Desk {
         if let Some(display) = &self.display {
             command.env("DISPLAY", display);
         }
-        command.uid(UID).gid(UID).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
+        command.uid(self.uid).gid(self.uid).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
 
@@ -266,11 +317,11 @@ impl Desk {
 
     pub async fn start_server(&mut self, program: &str) {
         if program == XFCE && self.settings.is_none() {
-            let command = self.command("/usr/lib/x86_64-linux-gnu/xfce4/xfconf/xfconfd");
+            let command = self.command(installed("xfconfd"));
             self.settings = Some(self.start(command));
             self.owned("org.xfce.Xfconf").await;
         }
-        let command = self.command(program);
+        let command = self.command(installed(program));
         self.server = Some(self.start(command));
         self.owned("org.freedesktop.Notifications").await;
     }
@@ -294,24 +345,26 @@ impl Desk {
 
     /// Waits until a name of the session bus has an owner.
     pub async fn owned(&self, name: &str) {
-        let watcher = connect(&self.session).await;
-        let bus = zbus::fdo::DBusProxy::new(&watcher).await.unwrap();
-        let end = tokio::time::Instant::now() + LIMIT;
-        while !bus.name_has_owner(name.try_into().unwrap()).await.unwrap() {
-            assert!(tokio::time::Instant::now() < end, "nobody owns {name}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        owned(&self.session, name).await;
     }
 
-    /// Where every user can reach it, unlike the place where it was built.
     pub fn notifier_program(&self) -> PathBuf {
-        let copy = self.directory.path().join("gated-notify");
+        self.reachable(env!("CARGO_BIN_EXE_gated-notify"))
+    }
+
+    /// A program where every user can reach it, unlike the place where it was built.
+    pub fn reachable(&self, program: &str) -> PathBuf {
+        let copy = self.directory.path().join(Path::new(program).file_name().expect("a program"));
         if !copy.exists() {
             // By another process: a test that forks meanwhile would hold our file open, and nobody could execute it.
-            let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_gated-notify")).arg(&copy).status();
-            assert!(copied.is_ok_and(|status| status.success()), "no copy of gated-notify");
+            let copied = Command::new("cp").arg(program).arg(&copy).status();
+            assert!(copied.is_ok_and(|status| status.success()), "no copy of {program}");
         }
         copy
+    }
+
+    pub fn root(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn start_notifier(&mut self) {

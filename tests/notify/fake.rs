@@ -141,7 +141,8 @@ impl Fake {
 
     /// As a server does it: the action, then the end of the notification.
     pub async fn press(&self, shown: &Shown, label: &str) {
-        invoke(&self.connection, shown, shown.key(label)).await;
+        let body = (shown.id, shown.key(label));
+        self.connection.emit_signal(None::<&str>, PATH, NAME, "ActionInvoked", &body).await.unwrap();
         self.close(shown, 2).await;
     }
 

@@ -11,3 +11,7 @@ mod prompts;
 mod protocol;
 mod queue;
 mod screens;
+#[path = "../support/user.rs"]
+#[allow(dead_code, reason = "each test program uses its own part")]
+mod user;
+mod whole;

@@ -32,6 +32,7 @@ pub fn request(number: u32, session: u32, object: &[u8]) -> Request {
         is_directory: false,
         other: None,
         level: Level::Ask,
+        group: None,
         rule: RuleRef {
             profile: "coder".into(),
             id: "credentials".into(),

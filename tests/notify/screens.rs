@@ -11,7 +11,7 @@ use gated::common::request::{Operation, Request, Who};
 use gated::common::text::Untrusted;
 use nix::sys::signal::Signal;
 
-use crate::desk::{Desk, READING, XFCE, answer, run, until};
+use crate::desk::{DUNST, Desk, NOTIFY_OSD, READING, XFCE, answer, run, until};
 use crate::prompts::{npmrc, prompt, request};
 
 const XFCE_CLASS: &str = "Xfce4-notifyd";
@@ -158,7 +158,7 @@ fn an_action_of_the_menu_of_dunst_is_an_answer() {
         let settings = format!("[global]\n    dmenu = {}\n", menu.display());
         fs::write(desk.home().join(".config/dunst/dunstrc"), settings).unwrap();
         desk.start_screen().await;
-        desk.start_server("dunst").await;
+        desk.start_server(DUNST).await;
         desk.start_notifier();
         desk.daemon.registered().await;
         let plain = Request {
@@ -186,7 +186,7 @@ fn an_action_of_the_menu_of_dunst_is_an_answer() {
 #[test]
 fn a_server_without_buttons_shows_how_to_answer() {
     run(async {
-        let desk = Desk::with_server("/usr/lib/x86_64-linux-gnu/notify-osd").await;
+        let desk = Desk::with_server(NOTIFY_OSD).await;
         let asked = in_home(&desk, 0x1234_abcd, 1);
         let asking = desk.daemon.ask(&asked);
         desk.sees("Notify-osd", 1).await;

@@ -53,7 +53,7 @@ fn a_second_terminal_approves() {
     assert_eq!((log.uid(), Some(log.gid().to_string().as_str())), (0, group.split(':').nth(2)));
     system.run("bob", "gatedctl audit").code(4);
     system.root(&["usermod", "--append", "--groups", "gated", "carol"]).ok();
-    system.run("carol", &format!("gatedctl audit --session {id}")).code(0).says("/home/alice/notes");
+    system.run("carol", &format!("gatedctl --json audit --session {id}")).code(0).says("/home/alice/notes");
 
     // And in the journal: by unit, by session, by message, with an explanation.
     assert_eq!(shell.done().code(0).err, "");

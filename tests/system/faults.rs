@@ -9,6 +9,7 @@ pub const TESTS: &[super::Test] = &[
     ("a_daemon_killed_in_mid_prompt_denies_and_comes_back", a_daemon_killed_in_mid_prompt_denies_and_comes_back),
     ("a_daemon_is_replaced_under_a_session", a_daemon_is_replaced_under_a_session),
     ("a_killed_supervisor_takes_the_session_along", a_killed_supervisor_takes_the_session_along),
+    ("a_daemon_that_hangs_is_replaced", a_daemon_that_hangs_is_replaced),
     ("a_restarted_bus_has_the_daemon_back", a_restarted_bus_has_the_daemon_back),
 ];
 
@@ -101,4 +102,25 @@ fn a_restarted_bus_has_the_daemon_back() {
     system.root(&["systemctl", "restart", "dbus.service"]).ok();
     until("the daemon to be back", || system.run("alice", "gatedctl status").status.success().then_some(()));
     still_works(&system, &mut shell, "/home/alice/granted");
+}
+
+fn a_daemon_that_hangs_is_replaced() {
+    let system = System::boot();
+    system.write("/etc/systemd/system/gatedd.service.d/watchdog.conf", "[Service]\nWatchdogSec=1s\n");
+    system.root(&["systemctl", "daemon-reload"]).ok();
+    system.root(&["systemctl", "start", "gatedd.service"]).ok();
+    // It feeds the watchdog while it works.
+    let fed = || system.property("gatedd.service", "WatchdogTimestampMonotonic");
+    for _ in 0..4 {
+        let last = fed();
+        until("the watchdog to be fed", || (fed() != last).then_some(()));
+    }
+    let before = system.property("gatedd.service", "MainPID");
+    assert_eq!(system.property("gatedd.service", "NRestarts"), "0");
+    system.root(&["systemctl", "kill", "--signal=STOP", "gatedd.service"]).ok();
+    until("another daemon", || {
+        let now = system.property("gatedd.service", "MainPID");
+        (system.property("gatedd.service", "ActiveState") == "active" && now != before).then_some(())
+    });
+    system.run("alice", "gatedctl status").code(0);
 }

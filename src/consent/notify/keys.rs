@@ -16,8 +16,9 @@ const DRAWS: usize = 1000;
 pub fn name(choices: &[Choice]) -> Result<Vec<String>, NoRandomness> {
     let mut names = Vec::new();
     for _ in 0..DRAWS {
-        let nonce = RequestId::random()?;
-        names = choices.iter().map(|choice| format!("{}-{nonce}", word(*choice))).collect();
+        // Each with bits of its own: with the same ones they would always fall in the same order.
+        let drawn = choices.iter().map(|choice| Ok(format!("{}-{}", word(*choice), RequestId::random()?)));
+        names = drawn.collect::<Result<_, _>>()?;
         if names.iter().map(|name| slot(name)).is_sorted_by(|one, next| one < next) {
             break;
         }

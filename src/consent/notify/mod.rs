@@ -26,7 +26,7 @@ use crate::common::decision::{Lifetime, Width};
 use crate::consent::bus::Asked;
 
 use draw::{Capabilities, Drawing, Person};
-pub use main::main;
+pub use main::{Arguments, main};
 use queue::{Choice, Effect, Event, Key, Limits, Queue, Why};
 
 /// How often to look whether the screen was locked or unlocked, while requests wait; signals make it look sooner.

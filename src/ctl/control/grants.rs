@@ -115,9 +115,18 @@ pub async fn revoke(output: &Output, prefix: Option<&Prefix>) -> Result<(), Fail
     let others = |grant: &Grant| grant.user != nix::unistd::getuid().as_raw();
     let revoked = match prefix {
         Some(prefix) => {
-            let grant = prefix.pick(Kind::Grant, grants, |grant| grant.id.clone())?;
-            let _agent = super::polkit::TextAgent::start_if(others(&grant));
-            daemon.manager.revoke_grant(&grant.id, Options::new()).await?
+            let (id, others) =
+                match (prefix.pick(Kind::Grant, grants, |grant| grant.id.clone()), prefix.whole(Kind::Grant)) {
+                    (Ok(grant), _) => (grant.id.clone(), others(&grant)),
+                    // Of somebody else, perhaps: polkit may let this user revoke it without seeing it.
+                    (Err(Failure::NotFound { .. }), Some(id)) => (id.to_owned(), true),
+                    (Err(failure), _) => return Err(failure),
+                };
+            let _agent = super::polkit::TextAgent::start_if(others);
+            daemon.manager.revoke_grant(&id, Options::new()).await.map_err(|error| match Failure::from(error) {
+                Failure::TooLate(_) => Failure::NotFound { kind: Kind::Grant, prefix: prefix.clone() },
+                other => other,
+            })?
         }
         None => {
             let _agent = super::polkit::TextAgent::start_if(grants.iter().any(others));

@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::arguments::Approve;
 use super::daemon::{Daemon, Pending};
 use super::failure::Failure;
-use super::ids::{Prefix, short, shown_digits};
+use super::ids::{Kind, Prefix, short, shown_digits};
 use super::output::{Output, user_name};
+use super::polkit::TextAgent;
 use super::table::{Cell, Column, Table};
 use crate::common::access::Level;
 use crate::common::consent::Answer;
@@ -225,10 +226,11 @@ struct Decided<'a> {
 async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
     let (decision, scope) = answer_to_bus(answer);
-    let pending = match (daemon.pending(prefix).await, prefix.whole_request()) {
+    let pending = match (daemon.pending(prefix).await, prefix.whole(Kind::Request)) {
         (Ok(pending), _) => pending,
         // The daemon knows what became of it: it was answered, it is over, or it is not for this user.
         (Err(Failure::NotFound { .. }), Some(id)) => {
+            let _agent = TextAgent::start_if(true);
             daemon.manager.decide(id, decision, scope).await?;
             return output.line(&format!("The answer to {id} was taken."));
         }
@@ -247,7 +249,7 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
     if matches!(answer, Answer::Session(_)) && prompt.longest < Lifetime::Session {
         return Err(Failure::Refused("the rule lets no answer to this request hold for the session".into()));
     }
-    let _agent = super::polkit::TextAgent::start_if(prompt.request.level == Level::Authenticate || is_others(&pending));
+    let _agent = TextAgent::start_if(prompt.request.level == Level::Authenticate || is_others(&pending));
     daemon.manager.decide(&pending.id, decision, scope).await?;
     if output.json {
         return output.json(&Decided { request: &pending.id, decision, scope: width.map(Width::as_str) });

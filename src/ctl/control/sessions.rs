@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::daemon::{Call, Daemon, Grant, Pending, Session};
 use super::failure::Failure;
 use super::grants::ShownGrant;
-use super::ids::Prefix;
+use super::ids::{Kind, Prefix};
 use super::output::{Output, moment, user_name};
 use super::requests::left;
 use super::table::{Cell, Column, Table};
@@ -125,7 +125,7 @@ pub async fn sessions(output: &Output) -> Result<(), Failure> {
 pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
     let mut objects = daemon.objects().await?;
-    let session = prefix.pick(super::ids::Kind::Session, objects.sessions, |session| session.id.clone())?;
+    let session = prefix.pick(Kind::Session, objects.sessions, |session| session.id.clone())?;
     objects.pending.retain(|pending| pending.prompt.request.session.0 == session.id);
     let grants = daemon.grants(Some(&session.id)).await?;
     if output.json {
@@ -168,12 +168,17 @@ struct Stopped<'a> {
 
 pub async fn stop(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
-    let session = daemon.session(prefix).await?;
-    let _agent = super::polkit::TextAgent::start_if(session.user != nix::unistd::getuid().as_raw());
-    daemon.stop(&session).await?;
-    if output.json {
-        output.json(&Stopped { stopped: &session.id })
-    } else {
-        output.line(&format!("Stopped {}.", session.id))
-    }
+    let own = nix::unistd::getuid().as_raw();
+    let (id, others) = match (daemon.session(prefix).await, prefix.whole(Kind::Session)) {
+        (Ok(session), _) => (session.id, session.user != own),
+        // Of somebody else, perhaps: polkit may let this user stop it without seeing it.
+        (Err(Failure::NotFound { .. }), Some(id)) => (id.to_owned(), true),
+        (Err(failure), _) => return Err(failure),
+    };
+    let _agent = super::polkit::TextAgent::start_if(others);
+    daemon.stop(&id).await.map_err(|failure| match failure {
+        Failure::TooLate(_) => Failure::NotFound { kind: Kind::Session, prefix: prefix.clone() },
+        other => other,
+    })?;
+    if output.json { output.json(&Stopped { stopped: &id }) } else { output.line(&format!("Stopped {id}.")) }
 }
