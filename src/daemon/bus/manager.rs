@@ -13,6 +13,7 @@ use super::Doing;
 use super::agent::BusAgent;
 use super::error::Error;
 use super::handle::{Handle, property};
+use super::objects::MOST_LISTED;
 use super::options::Options;
 use crate::common::access::Access;
 use crate::common::bus::{REQUESTS_PATH, SESSIONS_PATH};
@@ -22,6 +23,7 @@ use crate::common::path::RawPath;
 use crate::common::text;
 use crate::common::wire::{Start, WindowSize};
 use crate::daemon::core::{Caller, Core, Into, Opening, Order};
+use crate::daemon::live::Live;
 use crate::daemon::view::Held;
 
 /// Words of a command and of an environment at the most, and bytes of both: what execve(2) takes.
@@ -273,10 +275,15 @@ impl Manager {
             let session = session.clone();
             Box::pin(async move {
                 let grants = core.grants(&caller, session.as_ref())?;
-                Ok(grants
-                    .iter()
-                    .map(|(live, held)| (live.id().clone(), live.owner(), held.clone()))
-                    .collect::<Vec<_>>())
+                let mut room = MOST_LISTED;
+                let fits = |(_, held): &(Rc<Live>, Held)| {
+                    let object = held.grant.object.as_bytes().len();
+                    // The scope has the object in it, escaped.
+                    room = room.saturating_sub(object.saturating_mul(5).saturating_add(1024));
+                    room > 0
+                };
+                let row = |(live, held): (Rc<Live>, Held)| (live.id().clone(), live.owner(), held);
+                Ok(grants.into_iter().take_while(fits).map(row).collect::<Vec<_>>())
             })
         };
         let grants = self.handle.call(connection, &header, list).await?;
