@@ -2,13 +2,13 @@
 //! An agent is a program of a user who may answer; its words are believed as far as that user may decide, and no further.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
@@ -19,16 +19,11 @@ use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt}
 use crate::common::id::{RequestId, SessionId};
 use crate::common::request::Request;
 
-/// How long a request waits for somebody who could be asked.
+/// How long a request waits for somebody who could be asked, but in tests.
 pub const NOBODY_YET: Duration = Duration::from_secs(10);
 
 /// Agents of one user at the most.
 const MOST_OF_A_USER: usize = 16;
-
-/// Questions that are open at all agents of one user, and at all agents. The bus ends a connection's calls beyond 128 that
-/// wait for a reply (`max_replies_per_connection`, dbus-daemon(1)); one user must not take the room of the others.
-const OPEN_OF_A_USER: usize = 24;
-const OPEN: usize = 112;
 
 /// A future of this thread.
 pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -84,20 +79,6 @@ pub struct Agents {
     list: RefCell<Vec<Rc<Agent>>>,
     next: Cell<u64>,
     changed: watch::Sender<()>,
-    room: Rc<Room>,
-}
-
-/// Room for questions, in the order in which they came.
-struct Room {
-    all: Semaphore,
-    of_users: RefCell<BTreeMap<u32, Rc<Semaphore>>>,
-}
-
-impl Room {
-    fn of(&self, uid: u32) -> Rc<Semaphore> {
-        let mut of_users = self.of_users.borrow_mut();
-        Rc::clone(of_users.entry(uid).or_insert_with(|| Rc::new(Semaphore::new(OPEN_OF_A_USER))))
-    }
 }
 
 /// There are too many agents of one user.
@@ -106,8 +87,7 @@ pub struct TooMany;
 
 impl Default for Agents {
     fn default() -> Agents {
-        let room = Room { all: Semaphore::new(OPEN), of_users: RefCell::default() };
-        Agents { list: RefCell::default(), next: Cell::new(1), changed: watch::Sender::new(()), room: Rc::new(room) }
+        Agents { list: RefCell::default(), next: Cell::new(1), changed: watch::Sender::new(()) }
     }
 }
 
@@ -187,6 +167,8 @@ pub struct Asker {
     pub owner: u32,
     pub agents: Rc<Agents>,
     pub answers: mpsc::UnboundedSender<Control>,
+    /// How long a request waits for somebody who could be asked.
+    pub patience: Duration,
     /// Wait for an agent as long as the request does.
     pub queues: bool,
 }
@@ -205,11 +187,11 @@ impl ConsentAgent for Asker {
             loop {
                 for agent in self.agents.fit(&self.session, self.owner, &prompt.request) {
                     if asked.insert(agent.number) {
-                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner, Rc::clone(&self.agents.room)));
+                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner));
                     }
                 }
                 let is_alone = open.is_empty();
-                let late = nobody_since.checked_add(NOBODY_YET).unwrap_or(nobody_since);
+                let late = nobody_since.checked_add(self.patience).unwrap_or(nobody_since);
                 tokio::select! {
                     Some(done) = open.join_next(), if !is_alone => {
                         nobody_since = Instant::now();
@@ -243,12 +225,8 @@ impl Drop for Withdrawn {
     }
 }
 
-async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32, room: Rc<Room>) -> Option<Spoken> {
+async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32) -> Option<Spoken> {
     let request = prompt.request.id;
-    // Neither is ever closed.
-    let of_user = room.of(agent.speaker.uid);
-    let _place_of_user = of_user.acquire().await.ok()?;
-    let _place = room.all.acquire().await.ok()?;
     let mut withdrawn = Withdrawn { agent: Rc::clone(&agent), request: Some(request) };
     let answer = agent.reach.ask(&prompt, owner).await;
     withdrawn.request = None;

@@ -43,6 +43,8 @@ pub struct BrokerConfig {
 pub enum Fault {
     #[error(transparent)]
     Reused(#[from] Reused),
+    #[error("more calls than a session can have")]
+    Calls,
     #[error("a request of session {0} came from session {1}")]
     Session(SessionId, SessionId),
 }
@@ -292,7 +294,9 @@ impl Desk<'_> {
             }
             FromSession::CallStarted { call, pid, program, argv } => {
                 self.records.call_started(call, pid, &program, &argv);
-                self.view.call_started(RunningCall { call, pid, program, argv });
+                if !self.view.call_started(RunningCall { call, pid, program, argv }) {
+                    return Err(Fault::Calls);
+                }
             }
             FromSession::CallEnded { call, ended } => {
                 self.records.call_ended(call, ended);
