@@ -4,18 +4,40 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 CARGO   ?= cargo
 
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
 TARGET   := $(or $(CARGO_TARGET_DIR),target)
-RELEASE  := $(TARGET)/release
-BINARIES := $(RELEASE)/gated-run $(RELEASE)/gated-session
+RELEASE  ?= $(TARGET)/release
+PROGRAMS := gated-run gatedctl
+SERVICES := gatedd gated-session gated-notify
+BINARIES := $(addprefix $(RELEASE)/,$(PROGRAMS) $(SERVICES))
 PROFILES := $(wildcard policies/*.toml)
 DOCS     := README.md $(wildcard docs/*.md)
+UNITS    := $(wildcard systemd/*.service systemd/*.slice)
 TOOLS    := $(TARGET)/tools
 
-bindir     := $(DESTDIR)$(PREFIX)/bin
-libexecdir := $(DESTDIR)$(PREFIX)/libexec/gated
-docdir     := $(DESTDIR)$(PREFIX)/share/doc/gated
+# Where things go, each below DESTDIR and each to be had otherwise. systemd looks below /usr and /usr/local; for policy, the
+# bus only below /usr/share and /etc, and polkit below /usr/share alone.
+searched       := $(or $(filter /usr /usr/local,$(PREFIX)),/usr/local)
+bindir         ?= $(PREFIX)/bin
+libexecdir     ?= $(PREFIX)/libexec/gated
+docdir         ?= $(PREFIX)/share/doc/gated
+mandir         ?= $(PREFIX)/share/man
+bashdir        ?= $(PREFIX)/share/bash-completion/completions
+zshdir         ?= $(PREFIX)/share/zsh/site-functions
+fishdir        ?= $(PREFIX)/share/fish/vendor_completions.d
+unitdir        ?= $(searched)/lib/systemd/system
+userunitdir    ?= $(searched)/lib/systemd/user
+catalogdir     ?= $(searched)/lib/systemd/catalog
+sysusersdir    ?= $(searched)/lib/sysusers.d
+tmpfilesdir    ?= $(searched)/lib/tmpfiles.d
+busservicedir  ?= $(searched)/share/dbus-1/system-services
+buspolicydir   ?= $(if $(filter /usr,$(PREFIX)),/usr/share,/etc)/dbus-1/system.d
+polkitdir      ?= /usr/share/polkit-1/actions
+autostartdir   ?= /etc/xdg/autostart
 # The built-in profiles, to read and to copy from; the programs hold them themselves.
-profiledir := $(docdir)/profiles
+profiledir     := $(docdir)/profiles
 
 .DEFAULT_GOAL := help
 .PHONY: run build test soak bench lint advisories docs install uninstall clean help
@@ -55,20 +77,50 @@ $(TOOLS)/bin/cargo-deny:
 docs: ## Write docs/syscalls.md from the table of system calls
 	GATED_WRITE_DOCS=1 $(CARGO) test --locked --test syscall_table the_page_is_current
 
-# Built only if it is not there: `sudo make install` need not find cargo.
+# Built only if they are not there: `sudo make install` need not find cargo.
 $(BINARIES) &:
-	$(CARGO) build --release --locked
+	$(CARGO) build --locked $(if $(filter %/debug,$(RELEASE)),,--release)
+
+# A data file with the names of places in it: $(call place,FILE,DIRECTORY,NAME).
+place = sed 's|@bindir@|$(bindir)|g; s|@libexecdir@|$(libexecdir)|g' $(1) | \
+	install -D -m 0644 /dev/stdin $(DESTDIR)$(2)/$(or $(3),$(notdir $(1)))
+define each
+$(1)
+
+endef
 
 install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
-	install -d $(bindir) $(libexecdir) $(docdir) $(profiledir)
-	install -m 0755 $(RELEASE)/gated-run $(bindir)
-	install -m 0755 $(RELEASE)/gated-session $(libexecdir)
-	install -m 0644 $(PROFILES) $(profiledir)
-	install -m 0644 $(DOCS) $(docdir)
+	install -d $(addprefix $(DESTDIR),$(bindir) $(libexecdir) $(profiledir))
+	install -m 0755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(bindir)
+	install -m 0755 $(addprefix $(RELEASE)/,$(SERVICES)) $(DESTDIR)$(libexecdir)
+	install -m 0644 $(DOCS) $(DESTDIR)$(docdir)
+	install -m 0644 $(PROFILES) $(DESTDIR)$(profiledir)
+	$(foreach unit,$(UNITS),$(call each,$(call place,$(unit),$(unitdir))))
+	$(call place,systemd/user/gated-notify.service,$(userunitdir))
+	install -d $(DESTDIR)$(userunitdir)/graphical-session.target.wants
+	ln -sfT ../gated-notify.service $(DESTDIR)$(userunitdir)/graphical-session.target.wants/gated-notify.service
+	$(call place,systemd/user/gated-notify.desktop,$(autostartdir))
+	$(call place,systemd/gated.catalog,$(catalogdir))
+	$(call place,systemd/gated.sysusers,$(sysusersdir),gated.conf)
+	$(call place,systemd/gated.tmpfiles,$(tmpfilesdir),gated.conf)
+	$(call place,dbus/org.gated.Gated1.conf,$(buspolicydir))
+	$(call place,dbus/org.gated.Gated1.service,$(busservicedir))
+	$(call place,dbus/org.gated.gated1.policy,$(polkitdir))
+	scripts/install-pages.sh $(RELEASE)/gatedctl $(addprefix $(DESTDIR),$(mandir) $(bashdir) $(zshdir) $(fishdir))
+	$(if $(DESTDIR),,scripts/after-install.sh)
 
-uninstall: ## Remove what `make install` put there
-	rm -f $(bindir)/gated-run
-	rm -rf $(libexecdir) $(docdir)
+# Sessions that run lose their supervisor: better than one whose daemon cannot come back.
+uninstall: ## Stop everything and remove what `make install` put there
+	$(if $(DESTDIR),,scripts/before-uninstall.sh)
+	cd $(DESTDIR)$(bindir) && rm -f $(PROGRAMS)
+	rm -rf $(addprefix $(DESTDIR),$(libexecdir) $(docdir))
+	rm -f $(addprefix $(DESTDIR)$(unitdir)/,$(notdir $(UNITS))) $(addprefix $(DESTDIR),$(userunitdir)/gated-notify.service \
+		$(userunitdir)/graphical-session.target.wants/gated-notify.service \
+		$(autostartdir)/gated-notify.desktop $(catalogdir)/gated.catalog $(sysusersdir)/gated.conf $(tmpfilesdir)/gated.conf \
+		$(buspolicydir)/org.gated.Gated1.conf $(busservicedir)/org.gated.Gated1.service $(polkitdir)/org.gated.gated1.policy)
+	rm -f $(foreach name,$(PROGRAMS),$(addprefix $(DESTDIR),$(mandir)/man1/$(name).1 $(bashdir)/$(name) $(zshdir)/_$(name) \
+		$(fishdir)/$(name).fish))
+	$(if $(DESTDIR),,scripts/after-install.sh)
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

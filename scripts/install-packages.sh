@@ -33,8 +33,23 @@ strace:strace
 sudo:sudo
 expect:expect
 systemd:/lib/systemd/systemd-journald
+systemd:systemd-analyze
+systemd-container:systemd-nspawn
+debootstrap:debootstrap
 dbus-daemon:dbus-daemon
+man-db:man
+bash:bash
+zsh:zsh
+fish:fish
 polkitd:/usr/lib/polkit-1/polkitd
+xvfb:Xvfb
+xdotool:xdotool
+imagemagick:import
+fonts-dejavu-core:/usr/share/fonts/truetype/dejavu
+xfconf:/usr/share/dbus-1/services/org.xfce.Xfconf.service
+xfce4-notifyd:/usr/share/dbus-1/services/org.xfce.xfce4-notifyd.Notifications.service
+dunst:dunst
+notify-osd:/usr/share/glib-2.0/schemas/com.canonical.NotifyOSD.gschema.xml
 "
 
 case "${1-}" in

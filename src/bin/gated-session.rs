@@ -1,5 +1,5 @@
-//! The supervisor of one session. Started as root by gated-run or gatedd with their socket as stdin; takes nothing from its
-//! command line or environment.
+//! The supervisor of one session. Started as root, by gated-run or gatedd with their socket as stdin and no arguments, or by a
+//! unit as `gated-session --session ID --socket PATH`; takes nothing from its environment.
 
 use std::process::ExitCode;
 

@@ -106,17 +106,23 @@ pub fn escaped(bytes: &[u8]) -> String {
 /// [`escaped`], in `limit` columns at the most: what is too long loses its middle, and `…(123 bytes)…` says how much. The
 /// end, where a path has its file name, keeps more than the beginning.
 pub fn escaped_within(bytes: &[u8], limit: usize) -> String {
-    cut(&units(bytes), limit)
+    cut(&units(bytes), limit, true)
 }
 
-fn cut(units: &[Unit], limit: usize) -> String {
+/// [`escaped_within`] with `…` alone for what is left out, where the whole stands elsewhere.
+pub fn shortened(bytes: &[u8], limit: usize) -> String {
+    cut(&units(bytes), limit, false)
+}
+
+/// `counts`: whether to say how much is left out, if there is room for it.
+fn cut(units: &[Unit], limit: usize, counts: bool) -> String {
     if units.iter().map(|unit| unit.columns).sum::<usize>() <= limit {
         return units.iter().map(|unit| unit.shown.as_ref()).collect();
     }
     let total: usize = units.iter().map(|unit| unit.source).sum();
     // The widest that the mark can become; the count in it is never above the total.
     let full = columns(&mark(total));
-    let told = limit >= full + 8;
+    let told = counts && limit >= full + 8;
     let room = limit.saturating_sub(if told { full } else { 1 });
     let fits = |room: usize, next: &mut dyn Iterator<Item = &Unit>| {
         let mut used = 0;
@@ -189,7 +195,7 @@ pub fn quoted_argv<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> String {
 
 /// [`quoted_argv`] in `limit` columns at the most, cut like [`escaped_within`]; a cut line can no longer be pasted.
 pub fn quoted_argv_within<'a>(words: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> String {
-    cut(&argv_units(words), limit)
+    cut(&argv_units(words), limit, true)
 }
 
 fn argv_units<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Vec<Unit> {
@@ -310,15 +316,16 @@ mod tests {
 
         #[test]
         fn a_cut_keeps_its_limit_and_both_ends(bytes in hostile(), limit in 0usize..120) {
-            let text = escaped_within(&bytes, limit);
-            prop_assert!(columns(&text) <= limit, "{} columns: {text:?}", columns(&text));
-            prop_assert!(is_clean(&text));
             let whole = escaped(&bytes);
-            if columns(&whole) <= limit {
-                prop_assert_eq!(text, whole);
-            } else if limit > 0 {
-                let (head, tail) = (text.split('…').next().unwrap(), text.rsplit('…').next().unwrap());
-                prop_assert!(text.contains('…') && whole.starts_with(head) && whole.ends_with(tail));
+            for text in [escaped_within(&bytes, limit), shortened(&bytes, limit)] {
+                prop_assert!(columns(&text) <= limit, "{} columns: {text:?}", columns(&text));
+                prop_assert!(is_clean(&text));
+                if columns(&whole) <= limit {
+                    prop_assert_eq!(&text, &whole);
+                } else if limit > 0 {
+                    let (head, tail) = (text.split('…').next().unwrap(), text.rsplit('…').next().unwrap());
+                    prop_assert!(text.contains('…') && whole.starts_with(head) && whole.ends_with(tail));
+                }
             }
         }
 
@@ -371,6 +378,10 @@ mod tests {
         assert_eq!(
             escaped_within(b"/home/alice/a/very/long/path/to/some/file.txt", 36),
             "/home/al…(21 bytes)…to/some/file.txt"
+        );
+        assert_eq!(
+            shortened(b"/home/alice/a/very/long/path/to/some/file.txt", 36),
+            "/home/alice…ng/path/to/some/file.txt"
         );
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod bus;
 pub mod none;
+pub mod notify;
 pub mod script;
 pub mod terminal;
 pub mod words;

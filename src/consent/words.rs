@@ -33,6 +33,34 @@ pub fn intent(request: &Request) -> &'static str {
     }
 }
 
+/// [`intent`] for a line that names the object right behind it.
+pub fn verb(request: &Request) -> &'static str {
+    match (request.access, request.operation) {
+        (Access::Read, _) => "read",
+        (Access::Exec, _) => "run",
+        (Access::Connect, _) => "connect to",
+        (Access::Bind, _) => "listen on",
+        (Access::Unix, _) => "talk to",
+        (Access::Write, operation) => match operation {
+            Operation::OpenWrite => "write",
+            Operation::Create => "create",
+            Operation::Truncate => "cut the contents of",
+            Operation::MakeDirectory => "make directory",
+            Operation::RemoveDirectory => "remove directory",
+            Operation::Unlink => "delete",
+            Operation::Rename => "move",
+            Operation::Link => "hard-link",
+            Operation::Symlink => "make symbolic link",
+            Operation::MakeNode => "make special file",
+            Operation::ChangeMode => "change permissions of",
+            Operation::ChangeOwner => "change owner of",
+            Operation::ChangeTimes => "change times of",
+            Operation::ChangeXattr => "change attributes of",
+            Operation::ChangeFlags => "change inode flags of",
+        },
+    }
+}
+
 /// What [`Request::other`] is.
 pub fn other(operation: Operation) -> &'static str {
     match operation {

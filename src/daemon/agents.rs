@@ -142,6 +142,11 @@ impl Agents {
         self.len() == 0
     }
 
+    /// Whether an agent of this user is asked whatever session of theirs it is, so not one that a `gated-run` is for itself.
+    pub fn is_asked_for_all(&self, uid: u32) -> bool {
+        self.list.borrow().iter().any(|agent| agent.session.is_none() && agent.speaker.uid == uid)
+    }
+
     /// The unique names of those who may answer this request.
     pub fn who_may_see(&self, session: &SessionId, owner: u32, request: &Request) -> Vec<String> {
         self.fit(session, owner, request).iter().map(|agent| agent.sender.clone()).collect()

@@ -42,7 +42,7 @@ pub enum EngineError {
     Systemd(#[from] zbus::Error),
     #[error("systemd could not start {unit}: {result}")]
     Job { unit: String, result: String },
-    #[error("{0} did not greet in time")]
+    #[error("{0} did not greet")]
     Silent(String),
 }
 
@@ -123,6 +123,8 @@ trait Systemd {
     fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<zbus::OwnedObjectPath>;
     #[zbus(signal)]
     fn job_removed(&self, id: u32, job: zbus::ObjectPath<'_>, unit: String, result: String) -> zbus::Result<()>;
+    #[zbus(signal)]
+    fn unit_removed(&self, id: String, unit: zbus::ObjectPath<'_>) -> zbus::Result<()>;
 }
 
 /// Units of systemd, so that admins limit sessions with drop-ins.
@@ -158,6 +160,7 @@ impl Engine for Units {
             // Without it systemd tells nobody about its jobs; a second time it is an error that means nothing.
             let _ = systemd.subscribe().await;
             let mut removed = systemd.receive_job_removed().await?;
+            let mut gone = systemd.receive_unit_removed().await?;
             let job = systemd.start_unit(&unit, "fail").await?;
             let failed = async {
                 while let Some(signal) = removed.next().await {
@@ -168,12 +171,22 @@ impl Engine for Units {
                 }
                 "the bus is gone".to_owned()
             };
+            let ended = async {
+                while let Some(signal) = gone.next().await {
+                    if signal.args().is_ok_and(|end| end.id == unit) {
+                        return;
+                    }
+                }
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
                 arrived = waiting.arrived() => match arrived {
                     Some(arrived) => Ok(Started { socket: arrived.socket, unit: Some(unit), process: None }),
                     None => Err(EngineError::Silent(unit)),
                 },
                 result = failed => Err(EngineError::Job { unit, result }),
+                // It has ended and was collected; the journal has its last words.
+                () = ended => Err(EngineError::Silent(unit)),
                 () = tokio::time::sleep(PATIENCE) => {
                     self.end(&unit).await;
                     Err(EngineError::Silent(unit))

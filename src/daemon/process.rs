@@ -113,8 +113,8 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(DaemonError::NotRoot);
     }
-    // Files of the daemon's are for root, whatever it was started with; the socket is opened to all by name.
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    // For the audit log, which its group may read; everything else is made with a mode of its own.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o027));
     std::fs::create_dir_all(&arguments.runtime).map_err(step("make the runtime directory"))?;
     // Supervisors, which are their users by then, connect to a socket in it.
     let passable = std::os::unix::fs::PermissionsExt::from_mode(0o755);

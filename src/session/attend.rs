@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::calls::Place;
 use super::life::{CallerLink, Session};
 use super::start::{CallLink, Order, start};
+use crate::common::id::CallId;
 use crate::common::wire::{Ended, FromCaller, ToCaller};
 use crate::tool::messages::{FromCall, ToCall};
 
@@ -27,10 +28,7 @@ pub fn run(session: &Session, place: Place, order: Order, caller: &CallerLink) {
     let number = place.id;
     match start(session, place, order, caller) {
         Ok(call) => {
-            let end = attend(&call, caller);
-            if matches!(end, End::NoCaller) {
-                session.kin().unwanted(number);
-            }
+            let end = attend(session, number, &call, caller);
             let ended = if let End::Of(ended) = end { ended } else { Ended::Signaled(libc::SIGKILL) };
             session.call_ended(number, ended);
             // A caller that is gone needs no word.
@@ -48,39 +46,47 @@ pub fn run(session: &Session, place: Place, order: Order, caller: &CallerLink) {
     session.caller_left(number);
 }
 
-/// Until the command has ended or somebody is gone. The leader sees the end of its link, and ends the call if that comes first.
-fn attend(call: &CallLink, caller: &CallerLink) -> End {
+/// Until the leader has said its last word. When the caller goes first, the leader is to end the call.
+fn attend(session: &Session, number: CallId, call: &CallLink, caller: &CallerLink) -> End {
+    let mut is_wanted = true;
     loop {
         let mut polled = [PollFd::new(call, PollFlags::IN), PollFd::new(caller, PollFlags::IN)];
-        match poll(&mut polled, None) {
+        let listened_to = if is_wanted { 2 } else { 1 };
+        match poll(polled.get_mut(..listened_to).unwrap_or_default(), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return End::Failed(format!("the call cannot be watched: {errno}")),
         }
         let [from_leader, from_caller] = polled.map(|one| !one.revents().is_empty());
+        let mut leaves = false;
         if from_leader {
             match call.receive().map(|received| received.map(|received| received.message)) {
-                Ok(Some(FromCall::Stopped(signal))) => {
-                    if caller.send(&ToCaller::Stopped(signal), &[]).is_err() {
-                        return End::NoCaller;
-                    }
-                }
+                Ok(Some(FromCall::Stopped(signal))) => leaves = caller.send(&ToCaller::Stopped(signal), &[]).is_err(),
                 Ok(Some(FromCall::Ended(ended))) => return End::Of(ended),
                 Ok(Some(FromCall::NotExecuted(errno))) => return End::Of(Ended::NotExecuted(errno)),
                 Ok(Some(FromCall::Failed(text))) => return End::Failed(text),
+                Ok(Some(FromCall::Killed)) if is_wanted => {
+                    return End::Failed("the call was ended with the one that started it".into());
+                }
+                Ok(Some(FromCall::Killed)) => return End::NoCaller,
                 Ok(Some(FromCall::Trapped)) => return End::Failed("the call sent a second listener".into()),
-                Ok(None) => return End::Failed("the call's leader was ended".into()),
-                Err(error) => return End::Failed(format!("the call's leader: {error}")),
+                Ok(None) | Err(_) => {
+                    session.lost("the leader of a call");
+                    return End::Failed("the call's leader was ended".into());
+                }
             }
         } else if from_caller {
-            let passed = match caller.receive().map(|received| received.map(|received| received.message)) {
-                Ok(Some(FromCaller::Signal(number))) => call.send(&ToCall::Signal(number), &[]),
-                Ok(Some(FromCaller::Continue)) => call.send(&ToCall::Continue, &[]),
+            // A leader that cannot be told has ended, which it says itself.
+            match caller.receive().map(|received| received.map(|received| received.message)) {
+                Ok(Some(FromCaller::Signal(number))) => drop(call.send(&ToCall::Signal(number), &[])),
+                Ok(Some(FromCaller::Continue)) => drop(call.send(&ToCall::Continue, &[])),
                 // Anything that makes no sense is the end as well.
-                Ok(Some(FromCaller::Start(_)) | None) | Err(_) => return End::NoCaller,
-            };
-            if let Err(error) = passed {
-                return End::Failed(format!("the call's leader: {error}"));
+                Ok(Some(FromCaller::Start(_)) | None) | Err(_) => leaves = true,
             }
+        }
+        if leaves && is_wanted {
+            is_wanted = false;
+            caller.close();
+            session.kin().unwanted(number);
         }
     }
 }

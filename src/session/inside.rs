@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, statat};
 use rustix::net::{SocketFlags, accept_with};
 
@@ -46,10 +47,23 @@ impl PidNamespace {
     }
 }
 
-/// Takes connections until the process ends.
+/// Takes connections until nobody is left inside.
 pub fn serve(session: &Arc<Session>, listener: &OwnedFd) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
+        let init = session.init_pidfd();
+        let mut polled = [PollFd::new(listener, PollFlags::IN), PollFd::new(&init, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return session.lost("the session's init"),
+        }
+        let [connects, has_ended] = polled.map(|one| !one.revents().is_empty());
+        if has_ended {
+            return session.lost("the session's init");
+        }
+        if !connects {
+            continue;
+        }
         let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => continue,

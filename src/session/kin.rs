@@ -63,7 +63,7 @@ impl Kin {
             if let Some(member) = members.get_mut(&call) {
                 member.is_unwanted = true;
                 if let Some(link) = member.link.upgrade() {
-                    link.close();
+                    link.finish();
                 }
             }
             let from_it = members.iter().filter(|(_, own)| own.parent == Some(call) && !own.is_unwanted);

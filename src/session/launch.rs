@@ -1,9 +1,11 @@
 //! From a [`Launch`] to a session that takes calls. Runs as root until the session's init exists, then leaves root for good; the
 //! only input so far is what the broker sent, and that is root itself.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,9 +17,11 @@ use super::judge::Judge;
 use super::life::{self, Parts};
 use super::perform::Performer;
 use super::resolve::Resolver;
+use super::reunion::{Reunion, connect_as_root};
 use super::upstream::BrokerLink;
+use crate::common::id::SessionId;
 use crate::common::path::RawPath;
-use crate::common::wire::{self, FromSession, Launch, ToSession};
+use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
 use crate::policy::decide::Policy;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
@@ -50,6 +54,10 @@ pub enum LaunchError {
     NoBroker,
     #[error("the policy was made for the home {theirs:?}, but the user's is {ours:?}")]
     Home { theirs: RawPath, ours: RawPath },
+    #[error("cannot connect to {}: {source}", socket.display())]
+    Connect { socket: PathBuf, source: io::Error },
+    #[error("the broker meant session {theirs}, this is {ours}")]
+    Session { theirs: SessionId, ours: SessionId },
     #[error(transparent)]
     Mounts(#[from] MountError),
     #[error(transparent)]
@@ -74,50 +82,121 @@ pub fn main() -> ExitCode {
         report(panic);
         std::process::abort();
     }));
-    let Some(broker) = BrokerLink::inherited(0) else {
-        eprintln!("gated-session: {}", LaunchError::NotStartedByUs);
-        return ExitCode::from(125);
+    let met = Arguments::of_this_process().and_then(|arguments| meet_broker(arguments.as_ref()));
+    let (broker, launch) = match met {
+        Ok(met) => met,
+        Err(error) => {
+            eprintln!("gated-session: {error}");
+            return ExitCode::from(125);
+        }
     };
-    let launched = enter_own_session(&broker).and_then(|()| receive_launch(&broker));
-    match launched.and_then(|launch| build(launch, &broker)) {
+    // For whoever reads the journal; init and what it starts do not get it.
+    let errors = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3);
+    let silent = become_silent().map_err(step("open /dev/null"));
+    match silent.and_then(|()| build(launch, &broker)) {
         Ok(parts) => {
+            drop(errors);
             life::run(parts, broker);
             ExitCode::SUCCESS
         }
         Err(error) => {
-            // A broker that is gone needs no reason.
-            let _ = broker.send(&FromSession::Failed(error.to_string()), &[]);
+            refuse(&broker, &error);
+            if let Ok(errors) = errors {
+                // There is nobody else to tell.
+                let _ = writeln!(fs::File::from(errors), "gated-session: {error}");
+            }
             ExitCode::from(125)
         }
     }
 }
 
-/// Away from the client's terminal, directory and files: nothing of it must be reachable through this process, and its ^C is not for it.
-fn enter_own_session(broker: &BrokerLink) -> Result<(), LaunchError> {
-    close_all_but(&[broker.as_fd()]).map_err(step("close what is not the session's"))?;
-    become_silent().map_err(step("open /dev/null"))?;
+/// A broker that is gone needs no reason.
+fn refuse(broker: &BrokerLink, error: &LaunchError) {
+    let _ = broker.send(&FromSession::Failed(error.to_string()), &[]);
+}
+
+/// The command line of a supervisor that a unit starts: `--session ID --socket PATH`.
+struct Arguments {
+    session: SessionId,
+    socket: PathBuf,
+}
+
+impl Arguments {
+    /// `None` without any: the broker is descriptor 0.
+    fn of_this_process() -> Result<Option<Arguments>, LaunchError> {
+        let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+        match words.as_slice() {
+            [] => Ok(None),
+            [session, id, socket, path] if session == "--session" && socket == "--socket" => {
+                let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+                let id = id.to_str().filter(|id| id.len() == 8 && id.as_bytes().iter().all(is_digit));
+                let session = SessionId(id.ok_or(LaunchError::NotStartedByUs)?.to_owned());
+                Ok(Some(Arguments { session, socket: path.into() }))
+            }
+            _ => Err(LaunchError::NotStartedByUs),
+        }
+    }
+}
+
+/// The broker and its order, in a process that has left its caller.
+fn meet_broker(arguments: Option<&Arguments>) -> Result<(BrokerLink, Launch), LaunchError> {
+    let inherited = if arguments.is_none() { BrokerLink::inherited(0) } else { None };
+    let left = enter_own_session(&inherited.iter().map(AsFd::as_fd).collect::<Vec<_>>());
+    let broker = match (inherited, arguments) {
+        (Some(broker), _) => broker,
+        (None, None) => return Err(LaunchError::NotStartedByUs),
+        (None, Some(Arguments { session, socket })) => {
+            let connected = connect_as_root(socket);
+            let connected = connected.map_err(|source| LaunchError::Connect { socket: socket.clone(), source })?;
+            let broker = BrokerLink::new(connected);
+            let hello = Hello { version: wire::VERSION, session: session.clone(), token: None, resumed: None };
+            broker.send(&FromSession::Hello(Box::new(hello)), &[]).map_err(LaunchError::Broker)?;
+            broker
+        }
+    };
+    let launch = left.and_then(|()| receive_launch(&broker, arguments.map(|arguments| &arguments.session)));
+    match launch {
+        Ok(launch) => Ok((broker, launch)),
+        Err(error) => {
+            refuse(&broker, &error);
+            Err(error)
+        }
+    }
+}
+
+/// Away from the caller's terminal, directory and files: nothing of it must be reachable through this process, and its ^C is
+/// not for it.
+fn enter_own_session(kept: &[BorrowedFd<'_>]) -> Result<(), LaunchError> {
+    close_all_but(kept).map_err(step("close what is not the session's"))?;
     std::env::set_current_dir("/").map_err(step("go to /"))?;
     // The session's directories are for its user, whatever umask the broker has.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
-    nix::unistd::setsid().map_err(|errno| step("make a session")(errno.into()))?;
+    match nix::unistd::setsid() {
+        // It leads a session already, as a service does.
+        Err(nix::errno::Errno::EPERM) if nix::unistd::getsid(None) == Ok(nix::unistd::getpid()) => {}
+        done => drop(done.map_err(|errno| step("make a session")(errno.into()))?),
+    }
     if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(LaunchError::NotRoot) }
 }
 
-/// Read and check the first message.
-fn receive_launch(broker: &BrokerLink) -> Result<Launch, LaunchError> {
+/// Read and check the first message, for this session if it is known which.
+fn receive_launch(broker: &BrokerLink, session: Option<&SessionId>) -> Result<Launch, LaunchError> {
     let received = broker.receive().map_err(LaunchError::Broker)?.ok_or(LaunchError::NoBroker)?;
-    match received.message {
-        ToSession::Launch(launch) if launch.version != wire::VERSION => {
-            Err(LaunchError::Version { theirs: launch.version })
-        }
-        ToSession::Launch(launch) => Ok(*launch),
-        _ => Err(LaunchError::NoBroker),
+    let ToSession::Launch(launch) = received.message else { return Err(LaunchError::NoBroker) };
+    if launch.version != wire::VERSION {
+        return Err(LaunchError::Version { theirs: launch.version });
+    }
+    match session.filter(|session| **session != launch.session) {
+        Some(ours) => Err(LaunchError::Session { theirs: launch.session, ours: ours.clone() }),
+        None => Ok(*launch),
     }
 }
 
 /// Build the session, as root with one thread; this process is the user's when it returns.
 fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     check_home(&launch)?;
+    let reunion = launch.rendezvous.as_ref().map(Reunion::prepare).transpose();
+    let reunion = reunion.map_err(step("open the directory of the daemon's socket"))?;
     let profile = Profile::decode(&launch.profile)?;
     let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.directory);
     if launch.user.uid == 0 {
@@ -157,9 +236,18 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     let prepared = wait_for(&init_link)
         .and_then(|(landlock_abi, native)| Ok((landlock_abi, performer(&launch, &profile, &scratch, native)?)));
     match prepared {
-        Ok((landlock_abi, performer)) => {
-            Ok(Parts { launch, profile, init, init_link, performer, outer_proc, landlock_abi, pid_namespace, inside })
-        }
+        Ok((landlock_abi, performer)) => Ok(Parts {
+            launch,
+            profile,
+            init,
+            init_link,
+            performer,
+            outer_proc,
+            landlock_abi,
+            pid_namespace,
+            inside,
+            reunion,
+        }),
         Err(error) => {
             // It dies with this process at the latest.
             let _ = init.kill();

@@ -6,16 +6,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use super::attend::{self, CALLERS_PATIENCE};
 use super::calls::{Calls, Place};
 use super::inside::{self, PidNamespace};
 use super::kin::Kin;
 use super::perform::Performer;
+use super::reunion::{Reunion, SOON_GONE};
 use super::start::{CallersFiles, Order};
 use super::upstream::{BrokerLink, Upstream};
-use crate::common::id::{CallId, SessionId};
-use crate::common::wire::{Ended, Ends, FromCaller, FromSession, Launch, RunningCall, ToCaller, ToSession};
+use crate::common::id::{CallId, SessionId, Token};
+use crate::common::wire::{
+    self, Ended, Ends, FromCaller, FromSession, Hello, Launch, Resumed, RunningCall, ToCaller, ToSession,
+};
 use crate::policy::Profile;
 use crate::tool::link::Link;
 use crate::tool::messages::{FromInit, ToInit};
@@ -50,6 +54,8 @@ pub struct Parts {
     pub pid_namespace: PidNamespace,
     /// The socket inside, listening.
     pub inside: OwnedFd,
+    /// `None` if the session ends with its broker.
+    pub reunion: Option<Reunion>,
 }
 
 impl Session {
@@ -84,6 +90,10 @@ impl Session {
     /// Init's id in the supervisor's pid namespace.
     pub fn init_pid(&self) -> i32 {
         self.parts.init.pid
+    }
+
+    pub fn init_pidfd(&self) -> BorrowedFd<'_> {
+        self.parts.init.pidfd.as_fd()
     }
 
     /// A place for one more call; `None` if there are too many.
@@ -141,8 +151,49 @@ impl Session {
         }
     }
 
+    /// A process of ours inside is gone, without which the session's cannot be killed one call at a time.
+    pub fn lost(&self, what: &str) {
+        // A session that ends with its call hears of it from that.
+        if self.parts.launch.ends == Ends::WhenStopped {
+            self.upstream().tell(&FromSession::Failed(format!("{what} was ended")));
+            self.end();
+        }
+    }
+
+    /// What the broker says, and its successors, until the session is to end.
+    fn obey_all(self: &Arc<Session>, mut broker: Arc<BrokerLink>) {
+        loop {
+            let since = Instant::now();
+            let end = self.obey(&broker);
+            self.upstream().disconnected();
+            let Some(reunion) = self.parts.reunion.as_ref().filter(|_| end == Last::Gone) else { return };
+            let was_soon_gone = since.elapsed() < SOON_GONE;
+            let Ok(socket) = reunion.wait(was_soon_gone) else { return };
+            broker = Arc::new(BrokerLink::new(socket));
+            self.introduce(&reunion.token, &broker);
+        }
+    }
+
+    /// Says who this is and what it has, and is heard from then on.
+    fn introduce(&self, token: &Token, broker: &Arc<BrokerLink>) {
+        // No call starts or ends unnoticed between what is said here and what is told after.
+        let running = self.running();
+        let grants = self.parts.performer.judge().grants();
+        let grants = grants.iter().filter_map(|grant| postcard::to_stdvec(grant).ok()).collect();
+        let resumed = Resumed { grants, calls: running.values().cloned().collect() };
+        let hello = Hello {
+            version: wire::VERSION,
+            session: self.id().clone(),
+            token: Some(token.clone()),
+            resumed: Some(resumed),
+        };
+        // One that does not listen is noticed as soon as it is listened to.
+        let _ = broker.send(&FromSession::Hello(Box::new(hello)), &[]);
+        self.upstream().connected(Arc::clone(broker));
+    }
+
     /// What the broker says, until it is gone, says stop, or says what makes no sense.
-    fn obey(self: &Arc<Session>, broker: &BrokerLink) {
+    fn obey(self: &Arc<Session>, broker: &BrokerLink) -> Last {
         let judge = self.parts.performer.judge();
         // Anything that is no frame is the end as well.
         while let Ok(Some(received)) = broker.receive() {
@@ -154,12 +205,22 @@ impl Session {
                     Some((caller, files)) => self.start(Order { start: *start, files, parent: None }, caller),
                     // The broker passes on what a client gave it; there is nobody to tell.
                     None if self.parts.launch.ends == Ends::WhenStopped => {}
-                    None => break,
+                    None => return Last::Stop,
                 },
-                ToSession::Launch(_) | ToSession::Stop => break,
+                ToSession::Stop => return Last::Stop,
+                ToSession::Launch(_) => return Last::Gone,
             }
         }
+        Last::Gone
     }
+}
+
+/// Why nothing more is heard from a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Stop,
+    /// Or it makes no sense, which is as good.
+    Gone,
 }
 
 /// What comes with a [`Start`] from the broker, whose client chose it.
@@ -180,8 +241,7 @@ pub fn run(parts: Parts, broker: BrokerLink) {
     let obeying = || {
         let (session, broker) = (Arc::clone(&session), Arc::clone(&broker));
         let obey = move || {
-            session.obey(&broker);
-            session.upstream().disconnected();
+            session.obey_all(broker);
             session.end();
         };
         thread::Builder::new().name("gated-broker".into()).spawn(obey)

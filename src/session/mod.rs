@@ -21,6 +21,7 @@ pub mod perform;
 pub mod pool;
 pub mod procthread;
 pub mod resolve;
+pub mod reunion;
 pub mod start;
 pub mod stuck;
 pub mod sys;

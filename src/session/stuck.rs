@@ -81,6 +81,14 @@ impl Watch {
     }
 }
 
+/// With its pool.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _slots = locked(&self.shared.slots);
+        self.shared.wake.notify_one();
+    }
+}
+
 impl Slot {
     pub fn begin(&self, notification: Notification) -> Busy<'_> {
         *locked(&self.state.attempt) = Some(notification);
@@ -113,11 +121,11 @@ impl Drop for Slot {
 }
 
 impl Shared {
-    fn run(&self, pool: &Weak<Pool>) {
+    fn run(&self, watched: &Weak<Pool>) {
         let mut seen: HashMap<i32, u64> = HashMap::new();
         loop {
             std::thread::sleep(TICK);
-            let Some(pool) = pool.upgrade() else { return };
+            let Some(pool) = watched.upgrade() else { return };
             let working: Vec<(i32, Arc<State>, u64)> = locked(&self.slots)
                 .iter()
                 .map(|(thread, state)| (*thread, Arc::clone(state), state.generation.load(Ordering::SeqCst)))
@@ -132,14 +140,17 @@ impl Shared {
             drop(pool);
             seen = working.into_iter().map(|(thread, _, generation)| (thread, generation)).collect();
             if seen.is_empty() && !waits_for_somebody {
-                self.sleep();
+                self.sleep(watched);
             }
         }
     }
 
-    /// Until an attempt begins. The wait has an end so that a pool that is gone is noticed.
-    fn sleep(&self) {
+    /// Until an attempt begins or the pool goes.
+    fn sleep(&self, watched: &Weak<Pool>) {
         let slots = locked(&self.slots);
+        if watched.strong_count() == 0 {
+            return;
+        }
         self.asleep.store(true, Ordering::SeqCst);
         let working = slots.values().any(|state| state.generation.load(Ordering::SeqCst) % 2 == 1);
         if !working {

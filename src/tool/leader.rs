@@ -1,6 +1,6 @@
 //! The leader of a call: a child of init, one per call, as the user, outside the filter and the floor, not dumpable. It leads
 //! the call's session (setsid(2)) so that the terminal has somebody of ours in charge, starts the command in a process group of
-//! its own, and tells the supervisor when that stops or ends. If the supervisor closes the link before, nobody wants the call
+//! its own, and tells the supervisor when that stops or ends. If the supervisor finishes the link before, nobody wants the call
 //! any more, and the leader kills all of it. It reads nothing of the tool.
 //!
 //! When the command has ended the leader ends too, as a shell does at the end of a login: what is left behind has no
@@ -66,9 +66,13 @@ fn lead(cage: &Cage, order: &CallOrder, fds: CallFds) -> i32 {
     if led == Ok(Outcome::Ended) {
         return 0;
     }
-    if kill_descendants().is_err() {
-        // Rather too much than too little: everything of the session but init.
-        let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    match kill_descendants() {
+        Ok(()) => {
+            // A supervisor that is gone kills init.
+            let _ = link.send(&FromCall::Killed, &[]);
+        }
+        // Rather too much than too little: everything of the session but init. Without the last word the supervisor ends that too.
+        Err(_) => drop(kill(Pid::from_raw(-1), Signal::SIGKILL)),
     }
     1
 }

@@ -197,6 +197,12 @@ impl<Out, In> Link<Out, In> {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
+    /// Send nothing more: the other side sees the end, and can still be heard.
+    pub fn finish(&self) {
+        // As above.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
     /// Whether the other side still has its end open; sends nothing.
     pub fn is_open(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};

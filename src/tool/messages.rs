@@ -41,7 +41,8 @@ pub enum FromInit {
     Failed(String),
 }
 
-/// From the supervisor to a call: [`ToCall::Go`] first and once, to the command's child; the rest to its leader.
+/// From the supervisor to a call: [`ToCall::Go`] first and once, to the command's child; the rest to its leader. The end of
+/// this direction says that nobody wants the call any more.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToCall {
     /// The listener is being served: execute the command.
@@ -64,6 +65,8 @@ pub enum FromCall {
     Stopped(i32),
     /// The last message.
     Ended(Ended),
+    /// The last message after the end of the supervisor's: nothing of the call is left.
+    Killed,
 }
 
 /// What the floor lets a sandboxed process do natively below one path.

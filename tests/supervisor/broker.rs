@@ -72,11 +72,6 @@ impl Broker {
         }
     }
 
-    /// Whether there is nothing to take.
-    pub fn is_silent(&self) -> bool {
-        self.messages.try_recv().is_err()
-    }
-
     #[track_caller]
     pub fn ready(&self) {
         assert!(matches!(self.next(), Some(FromSession::Ready { landlock_abi: 6.. })), "a session that is ready");

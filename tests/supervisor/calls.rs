@@ -13,12 +13,15 @@ pub const TESTS: &[Test] = &[
     ("an_answer_for_a_call_ends_with_it_and_holds_in_no_other", answers_for_a_call),
     ("a_revoked_grant_is_asked_for_again", revoked),
     ("a_caller_that_goes_takes_all_of_its_call_and_nothing_else", gone_caller),
+    ("a_caller_that_goes_with_its_terminal_takes_its_call", gone_terminal),
+    ("the_supervisor_keeps_nothing_of_a_call_that_is_over", nothing_kept),
     ("what_a_call_leaves_behind_lives_on_in_the_session_and_is_held", left_behind),
     ("the_end_of_a_call_on_a_terminal_waits_for_nobody", terminal),
     ("signals_of_a_caller_reach_its_own_call", signals),
     ("the_supervisor_takes_no_start_that_does_not_fit", unfit),
     ("a_session_for_another_home_is_refused", other_home),
     ("a_session_ends_when_it_is_stopped_or_its_broker_goes", ends),
+    ("a_session_that_lost_a_leader_ends", no_leader),
     ("an_answer_that_proves_nothing_does_not_lift_authenticate", authenticate),
 ];
 
@@ -126,6 +129,39 @@ fn gone_caller() {
         _ => None,
     });
     assert_eq!(ended, Some((2, Ended::Signaled(9))));
+}
+
+fn gone_terminal() {
+    let sandbox = Sandbox::new();
+    let session = Supervised::start(&sandbox);
+    let script = "trap '' HUP; setsid sleep 1000 & echo $! $$ > pids; mv pids here; sleep 1000";
+    let call = session.call_by(&sh(script), |start| start.on_terminal = [true; 3]);
+    let received = call.link.receive().expect("a message").expect("a start");
+    assert!(matches!(received.message, ToCaller::Started { .. }));
+    let here = sandbox.workspace().join("here");
+    let pids = until("the command runs", || std::fs::read_to_string(&here).ok());
+    let all: Vec<_> = pids.split_whitespace().map(|pid| outer_pid(session.pidfd.pid, pid)).collect();
+    // The terminal first, whose end is a signal to the leader, then the link.
+    drop(received.fds);
+    drop(call);
+    assert!(all.iter().all(|process| process.ends_within(SOON)), "all of the call dies");
+    let mut other = session.call(&["echo", "fine"]);
+    other.started();
+    assert_eq!(other.rest(), "fine\n", "and nothing else");
+}
+
+fn nothing_kept() {
+    let sandbox = Sandbox::new();
+    let session = Supervised::start(&sandbox);
+    let count =
+        |what: &str| std::fs::read_dir(format!("/proc/{}/{what}", session.pidfd.pid)).expect("it lives").count();
+    let before = (count("task"), count("fd"));
+    for _ in 0..20 {
+        let call = session.call(&sh("echo x > made"));
+        call.started();
+        call.ended();
+    }
+    until("no thread and no descriptor of them is left", || ((count("task"), count("fd")) <= before).then_some(()));
 }
 
 fn left_behind() {
@@ -277,6 +313,19 @@ fn ends() {
         }
         assert!(all.iter().chain([&session.pidfd]).all(|process| process.ends_within(SOON)), "everything ends");
     }
+}
+
+/// Without it the call could not be killed alone.
+fn no_leader() {
+    let sandbox = Sandbox::new();
+    let session = Supervised::start(&sandbox);
+    let mut call = session.call(&sh("setsid sleep 1000 & echo $$; exec sleep 1000"));
+    call.started();
+    let command = outer_pid(session.pidfd.pid, &call.line());
+    let leader = crate::support::wait::parent_of(command.pid).expect("a leader");
+    crate::support::PidFd::open(leader).expect("it lives").kill(libc::SIGKILL);
+    assert!(command.ends_within(SOON) && session.pidfd.ends_within(SOON));
+    assert_eq!(call.rest(), "", "and so does what is left of it");
 }
 
 fn authenticate() {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A running bus; it ends with this.
+/// A running bus; it ends with this, and with the thread that started it.
 pub struct PrivateBus {
     daemon: Child,
     directory: tempfile::TempDir,
@@ -26,6 +26,7 @@ impl PrivateBus {
     #[track_caller]
     pub fn with_policy(elements: &str) -> PrivateBus {
         use std::os::unix::fs::PermissionsExt;
+        use std::os::unix::process::CommandExt;
 
         let directory = tempfile::tempdir().expect("a temporary directory");
         // Other users connect too.
@@ -40,7 +41,15 @@ impl PrivateBus {
         );
         std::fs::write(&configuration, text).expect("write the configuration");
         let complaints = directory.path().join("stderr");
-        let mut daemon = Command::new("dbus-daemon")
+        let mut command = Command::new("dbus-daemon");
+        // SAFETY: between fork and exec one system call is made. A killed test leaves no bus behind.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        let mut daemon = command
             .args(["--nofork", "--nopidfile", "--nosyslog", "--print-address=1"])
             .arg(format!("--config-file={}", configuration.display()))
             .stdin(Stdio::null())

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::ids::{Kind, Prefix};
 use super::since::Since;
@@ -12,7 +12,7 @@ use crate::daemon::audit::DEFAULT_PATH;
 
 /// See what tools under gated want, answer them, and look after their sessions.
 #[derive(Debug, Parser)]
-#[command(name = "gatedctl", version, arg_required_else_help = true, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "gatedctl", version, arg_required_else_help = true, disable_help_subcommand = true, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Arguments {
     /// Write JSON instead of a table
     #[arg(long, global = true)]
@@ -99,14 +99,6 @@ pub enum Verb {
 
     /// Read the audit log, the files that it was rotated into included
     Audit(AuditArguments),
-
-    /// Write man pages and completions below a directory
-    #[command(hide = true)]
-    Generate { directory: PathBuf },
-
-    /// Live ids, one a line, for completions
-    #[command(hide = true)]
-    Ids { kind: Kind },
 }
 
 #[derive(Debug, Subcommand)]
@@ -179,4 +171,26 @@ pub struct AuditArguments {
     /// Another log than the system's
     #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
     pub file: PathBuf,
+}
+
+/// Verbs for programs, which no help, page or completion names. [`is_hidden`] knows them.
+#[derive(Debug, Parser)]
+#[command(name = "gatedctl")]
+pub struct HiddenArguments {
+    #[command(subcommand)]
+    pub verb: HiddenVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HiddenVerb {
+    /// Write man pages and completions below a directory, for `make install`
+    Generate { directory: PathBuf },
+
+    /// Live ids, one a line, for completions
+    Ids { kind: Kind },
+}
+
+/// Whether the first word of a command line is one of [`HiddenVerb`].
+pub fn is_hidden(first: Option<&std::ffi::OsStr>) -> bool {
+    first.is_some_and(|first| HiddenArguments::command().get_subcommands().any(|verb| verb.get_name() == first))
 }

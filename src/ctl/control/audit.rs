@@ -14,14 +14,12 @@ use super::auditlog::AuditReader;
 use super::failure::Failure;
 use super::ids::{Kind, Prefix};
 use super::output::Output;
-use super::table::{Cell, Fit, Table};
+use super::table::{Cell, Column, Table, is_wide};
 use super::watch::name_of;
 use crate::common::text;
 
 /// How often a followed log is looked at.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Columns from which on a table says also who and by whom.
-const WIDE: usize = 112;
 
 /// A record, as far as people are told; `daemon::audit` has all of it.
 #[derive(Debug, Deserialize)]
@@ -62,7 +60,7 @@ pub async fn audit(output: &Output, arguments: &AuditArguments) -> Result<(), Fa
     let table = table(output);
     let mut stdout = io::BufWriter::new(io::stdout());
     if !output.json {
-        table.begin(&mut stdout, output.width)?;
+        table.begin(&mut stdout)?;
     }
     loop {
         let mut written = Ok(());
@@ -116,50 +114,35 @@ fn tell(
         return Ok(to.write_all(b"\n")?);
     }
     let local = output.local(record.time);
-    let what = Cell::Escaped(format!("{} {}", record.operation, record.object));
-    let row = if is_wide(output) {
-        vec![
-            Cell::Own(local),
-            Cell::Own(record.session),
-            Cell::Own(record.user),
-            name_of(&record.tool.program),
-            Cell::Own(record.result),
-            Cell::Own(record.answered_by),
-            what,
-        ]
-    } else {
-        // Without the year.
-        let local = local.get(5..).unwrap_or_default().to_owned();
-        vec![Cell::Own(local), Cell::Own(record.session), name_of(&record.tool.program), Cell::Own(record.result), what]
-    };
-    Ok(table.grow(to, output.width, &row)?)
-}
-
-fn is_wide(output: &Output) -> bool {
-    output.width.is_none_or(|width| width >= WIDE)
+    // Without the year where there is no room for it.
+    let time = if is_wide(output.width) { &*local } else { local.get(5..).unwrap_or_default() };
+    let row = [
+        Cell::own(time),
+        Cell::Own(record.session),
+        Cell::Own(record.user),
+        name_of(&record.tool.program),
+        Cell::Own(record.result),
+        Cell::Own(record.answered_by),
+        Cell::Escaped(format!("{} {}", record.operation, record.object)),
+    ];
+    Ok(table.grow(to, &row)?)
 }
 
 /// Of fixed columns: no record knows how wide the next is.
 fn table(output: &Output) -> Table {
-    if is_wide(output) {
-        Table::new(&[
-            ("TIME", Fit::Exactly(19)),
-            ("SESSION", Fit::Exactly(8)),
-            ("USER", Fit::Exactly(10)),
-            ("WHO", Fit::Exactly(14)),
-            ("RESULT", Fit::Exactly(13)),
-            ("BY", Fit::Exactly(16)),
-            ("WHAT", Fit::Cut),
-        ])
-    } else {
-        Table::new(&[
-            ("TIME", Fit::Exactly(14)),
-            ("SESSION", Fit::Exactly(8)),
-            ("WHO", Fit::Exactly(10)),
-            ("RESULT", Fit::Exactly(13)),
-            ("WHAT", Fit::Cut),
-        ])
-    }
+    let wide = is_wide(output.width);
+    Table::new(
+        output.width,
+        &[
+            Column::exactly("TIME", if wide { 19 } else { 14 }),
+            Column::exactly("SESSION", 8),
+            Column::exactly("USER", 10).if_wide(),
+            Column::exactly("WHO", 10),
+            Column::exactly("RESULT", 13),
+            Column::exactly("BY", 16).if_wide(),
+            Column::cut("WHAT"),
+        ],
+    )
 }
 
 fn cannot_read(path: &Path, source: io::Error) -> Failure {

@@ -2,6 +2,7 @@
 //! an id belongs follows from the names of arguments in `arguments.rs`. Runs as the caller, at build time or behind a Tab key.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Arg, Command};
@@ -10,16 +11,16 @@ use clap_complete::{Generator, Shell, generate};
 use super::daemon::Daemon;
 use super::failure::Failure;
 use super::ids::Kind;
-use super::output::Output;
 
 /// How long a Tab key may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Live ids for a completion, one a line. What cannot be had is not offered, and nothing is said of it.
-pub async fn ids(output: &Output, kind: Kind) -> Result<(), Failure> {
+pub async fn ids(kind: Kind) -> Result<(), Failure> {
     let found = tokio::time::timeout(PATIENCE, find(kind)).await;
     let Ok(Ok(ids)) = found else { return Ok(()) };
-    ids.iter().try_for_each(|id| output.line(id))
+    let lines: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    Ok(std::io::stdout().write_all(lines.as_bytes())?)
 }
 
 async fn find(kind: Kind) -> Result<Vec<String>, Failure> {
@@ -34,36 +35,35 @@ async fn find(kind: Kind) -> Result<Vec<String>, Failure> {
 /// Where an id is taken.
 #[derive(Debug)]
 struct Place {
-    /// `session show`.
+    /// `session show`; empty for the program itself.
     verb: String,
     kind: Kind,
     /// `--session`; `None` for the verb's own word.
     option: Option<String>,
 }
 
-fn places(command: &Command, above: &str, found: &mut Vec<Place>) {
-    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        let name = format!("{above}{}", verb.get_name());
-        for argument in verb.get_arguments() {
-            let is_flag = !argument.get_action().takes_values();
-            let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == argument.get_id().as_str() && !is_flag);
-            let option = argument.get_long().map(|long| format!("--{long}"));
-            found.extend(kind.map(|kind| Place { verb: name.clone(), kind, option }));
-        }
-        places(verb, &format!("{name} "), found);
+fn places(command: &Command, name: &str, found: &mut Vec<Place>) {
+    for argument in command.get_arguments().filter(|argument| argument.get_action().takes_values()) {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == argument.get_id().as_str());
+        let option = argument.get_long().map(|long| format!("--{long}"));
+        found.extend(kind.map(|kind| Place { verb: name.to_owned(), kind, option }));
+    }
+    for verb in command.get_subcommands() {
+        places(verb, format!("{name} {}", verb.get_name()).trim_start(), found);
     }
 }
 
-/// The options that take a word, which is then no verb.
-fn options_with_words(command: &Command, found: &mut Vec<String>) {
+/// The options that take a word, which is then no verb, each with its verb.
+fn options_with_words(command: &Command, above: &str, found: &mut Vec<String>) {
     let takes_word = |argument: &&Arg| argument.get_action().takes_values() && !argument.is_positional();
     for argument in command.get_arguments().filter(takes_word) {
-        found.extend(argument.get_long().map(|long| format!("--{long}")));
-        found.extend(argument.get_short().map(|short| format!("-{short}")));
+        found.extend(argument.get_long().map(|long| format!("'{above},--{long}'")));
+        found.extend(argument.get_short().map(|short| format!("'{above},-{short}'")));
     }
-    command.get_subcommands().for_each(|verb| options_with_words(verb, found));
-    found.sort_unstable();
-    found.dedup();
+    for verb in command.get_subcommands() {
+        let name = if above.is_empty() { verb.get_name().to_owned() } else { format!("{above} {}", verb.get_name()) };
+        options_with_words(verb, &name, found);
+    }
 }
 
 /// A shell's script for one of our programs.
@@ -100,19 +100,21 @@ pub fn file_name(shell: Shell, name: &str) -> String {
 /// A function around clap's own, which says what is live.
 fn bash(name: &str, command: &Command, places: &[Place]) -> String {
     let mut options = Vec::new();
-    options_with_words(command, &mut options);
+    options_with_words(command, "", &mut options);
+    // As clap names it.
+    let function = name.replace('-', "__");
     let mut script = format!(
         "
 # Ids that are live now, after what clap knows.
-_{name}_live() {{
-    _{name} \"$@\"
+_{function}_live() {{
+    _{function} \"$@\"
     local cur=\"${{COMP_WORDS[COMP_CWORD]}}\" prev=\"${{COMP_WORDS[COMP_CWORD-1]}}\" verb= kind= word= skip= i
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=\"${{COMP_WORDS[i]}}\"
         if [[ -n $skip ]]; then skip=; continue; fi
-        case \"$word\" in
+        case \"$verb,$word\" in
             {}) skip=1 ;;
-            -*) ;;
+            *,-*) ;;
             *) verb+=\"${{verb:+ }}$word\" ;;
         esac
     done
@@ -133,10 +135,10 @@ _{name}_live() {{
         "            esac ;;
     esac
     if [[ -n $kind ]]; then
-        COMPREPLY=($(compgen -W \"$(\"${{COMP_WORDS[0]}}\" ids \"$kind\" 2>/dev/null)\" -- \"$cur\"))
+        COMPREPLY=($(compgen -W \"$(gatedctl ids \"$kind\" 2>/dev/null)\" -- \"$cur\"))
     fi
 }}
-complete -F _{name}_live -o bashdefault -o default {name}
+complete -F _{function}_live -o bashdefault -o default {name}
 "
     );
     script
@@ -168,7 +170,7 @@ fn zsh(script: &str, places: &[Place]) -> String {
 (( $+functions[_gatedctl_live_{kind}] )) ||
 _gatedctl_live_{kind}() {{
     local -a found
-    found=(${{(f)\"$(_call_program ids $words[1] ids {kind} 2>/dev/null)\"}})
+    found=(${{(f)\"$(_call_program ids gatedctl ids {kind} 2>/dev/null)\"}})
     compadd -a found
 }}
 "
@@ -185,11 +187,36 @@ _gatedctl_live_{kind}() {{
 fn fish(name: &str, places: &[Place]) -> String {
     let mut script = String::from("\n# Ids that are live now.\n");
     for Place { verb, kind, option } in places {
-        let seen: Vec<String> = verb.split(' ').map(|word| format!("__fish_seen_subcommand_from {word}")).collect();
-        let seen = seen.join("; and ");
+        let seen = match verb.split_once(' ') {
+            Some((first, then)) => {
+                format!("__fish_{name}_using_subcommand {first}; and __fish_seen_subcommand_from {then}")
+            }
+            None if verb.is_empty() => "true".to_owned(),
+            None => format!("__fish_{name}_using_subcommand {verb}"),
+        };
         let option = option.as_deref().and_then(|option| option.strip_prefix("--"));
         let option = option.map_or("-f".to_owned(), |option| format!("-l {option} -x"));
-        let _written = writeln!(script, "complete -c {name} -n '{seen}' {option} -a '({name} ids {kind} 2>/dev/null)'");
+        let _written =
+            writeln!(script, "complete -c {name} -n '{seen}' {option} -a '(gatedctl ids {kind} 2>/dev/null)'");
     }
     script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `gated-run --session ID COMMAND...` takes one.
+    #[test]
+    fn an_option_of_a_program_without_verbs_is_completed_before_its_command() {
+        let command = Command::new("gated-run")
+            .arg(Arg::new("session").long("session").value_name("ID"))
+            .arg(Arg::new("command").num_args(0..).trailing_var_arg(true));
+        let bash = script(Shell::Bash, &command);
+        assert!(bash.contains("_gated__run_live()") && bash.contains("',--session') kind=session"), "{bash}");
+        let checked = std::process::Command::new("bash").args(["-n", "-c", &bash]).status().unwrap();
+        assert!(checked.success());
+        assert!(script(Shell::Zsh, &command).contains(":ID:_gatedctl_live_session'"));
+        assert!(script(Shell::Fish, &command).contains("-l session -x -a '(gatedctl ids session"));
+    }
 }

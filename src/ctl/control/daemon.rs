@@ -2,11 +2,11 @@
 //! comes back is checked before anything is made of it.
 
 use zbus::fdo::{ManagedObjects, ObjectManagerProxy};
-use zbus::{Connection, OwnedObjectPath, OwnedVariant};
+use zbus::{Connection, OwnedVariant};
 
 use super::failure::Failure;
 use super::ids::{Kind, Prefix};
-use crate::common::bus::{BUS_NAME, MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTERFACE};
+use crate::common::bus::{BUS_NAME, MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTERFACE, SESSIONS_PATH};
 use crate::common::consent::Prompt;
 use crate::common::details::Details;
 use crate::common::text::Untrusted;
@@ -21,7 +21,6 @@ pub struct Daemon {
 /// A session as it is listed.
 #[derive(Debug)]
 pub struct Session {
-    pub path: OwnedObjectPath,
     pub id: String,
     pub user: u32,
     pub profile: String,
@@ -57,7 +56,9 @@ pub struct Grant {
     pub session: String,
     pub user: u32,
     pub access: String,
+    /// The pattern that it covers.
     pub scope: String,
+    /// What was asked for.
     pub object: Vec<u8>,
     pub lifetime: String,
     pub call: Option<u32>,
@@ -118,8 +119,10 @@ impl Daemon {
         Ok(grants)
     }
 
-    pub async fn stop(&self, session: &Session) -> Result<(), Failure> {
-        let proxy = SessionProxy::builder(&self.connection).path(&session.path);
+    /// Kill everything in the session with this whole id.
+    pub async fn stop(&self, session: &str) -> Result<(), Failure> {
+        let path = format!("{SESSIONS_PATH}/{session}");
+        let proxy = SessionProxy::builder(&self.connection).path(path);
         let proxy = proxy.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
         Ok(proxy.stop(Options::new()).await?)
     }
@@ -128,12 +131,12 @@ impl Daemon {
 /// What is understood of them; one that is not is told, and does not hide the others.
 fn objects(managed: ManagedObjects) -> Objects {
     let mut objects = Objects::default();
-    for (path, interfaces) in managed {
+    for interfaces in managed.into_values() {
         for (interface, fields) in interfaces {
             let read = match interface.as_str() {
                 SESSION_INTERFACE => {
                     let mut fields = Reader { what: "a session", fields };
-                    fields.session(&path).map(|session| objects.sessions.push(session))
+                    fields.session().map(|session| objects.sessions.push(session))
                 }
                 REQUEST_INTERFACE => {
                     let mut fields = Reader { what: "a request", fields };
@@ -174,7 +177,7 @@ impl Reader {
         if is_id { Ok(id) } else { Err(Failure::Nonsense(format!("{} with a wrong {key}", self.what))) }
     }
 
-    fn session(&mut self, path: &OwnedObjectPath) -> Result<Session, Failure> {
+    fn session(&mut self) -> Result<Session, Failure> {
         let mut calls = Vec::new();
         for fields in self.take::<Vec<Fields>>("Calls")? {
             let mut call = Reader { what: "a call", fields };
@@ -184,7 +187,6 @@ impl Reader {
         }
         calls.sort_by_key(|call| call.number);
         Ok(Session {
-            path: path.clone(),
             id: self.id("Id")?,
             user: self.take("User")?,
             profile: self.take("Profile")?,

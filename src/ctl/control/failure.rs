@@ -7,6 +7,9 @@ use super::ids::{Kind, Prefix};
 use crate::common::bus::{BUS_NAME, ERROR_PREFIX};
 use crate::common::text;
 
+/// Columns of what the daemon says of a refusal.
+const DETAIL: usize = 1000;
+
 /// One line for stderr, and a status (documented in `arguments.rs`).
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -68,8 +71,8 @@ impl From<zbus::Error> for Failure {
         use zbus::fdo::Error as Standard;
         let denied = || Failure::NotPermitted("the bus does not let this user talk to gatedd".into());
         match &error {
-            zbus::Error::MethodError(name, ..) => match name.strip_prefix(ERROR_PREFIX) {
-                Some(rest) => from_daemon(rest.trim_start_matches('.')),
+            zbus::Error::MethodError(name, detail, _) => match name.strip_prefix(ERROR_PREFIX) {
+                Some(rest) => from_daemon(rest.trim_start_matches('.'), detail.as_deref().unwrap_or_default()),
                 None => Failure::Bus(error),
             },
             zbus::Error::FDO(standard) => match standard.as_ref() {
@@ -95,17 +98,25 @@ impl From<zbus::Error> for Failure {
     }
 }
 
-/// What an error name of the daemon's own means.
-fn from_daemon(name: &str) -> Failure {
+/// What an error name of the daemon's own means (`daemon::bus::error`); the detail is one escaped line, or empty.
+fn from_daemon(name: &str, detail: &str) -> Failure {
     let permitted = |text: &str| Failure::NotPermitted(text.into());
+    let detail = || text::escaped_within(&text::unescaped(detail).unwrap_or_else(|| detail.into()), DETAIL);
     match name {
-        "NotAuthorized" | "AccessDenied" | "NotPermitted" => {
-            permitted("this user may not do that; an administrator may, where polkit is there to ask for a password")
+        "NotAuthorized" => permitted(
+            "this user may not do that. root may; with polkit here, who can prove to be an administrator, too",
+        ),
+        "InsideSession" => permitted("nobody may do that from inside a session"),
+        "NotPermitted" => permitted("the ceiling's may_run does not name this user"),
+        "NoSuchSession" => Failure::TooLate("too late: the session has ended".into()),
+        "NoSuchRequest" => {
+            Failure::TooLate("too late: the request is over; it timed out, or its process went away".into())
         }
-        "InsideSession" => permitted("not from inside a session"),
-        "UnknownRequest" | "UnknownSession" | "UnknownGrant" | "NotFound" => {
-            Failure::TooLate("too late: it is over, or somebody else was faster".into())
-        }
-        other => Failure::Refused(text::escaped(other.as_bytes())),
+        "AlreadyDecided" => Failure::TooLate("too late: somebody else answered first".into()),
+        "NoSuchGrant" => Failure::TooLate("too late: the grant does not hold any more".into()),
+        "TooMany" => Failure::Refused("there are too many already".into()),
+        "Internal" => Failure::Refused("it failed itself; journalctl -u gatedd says more".into()),
+        "InvalidOption" | "InvalidArgument" | "Policy" | "Engine" => Failure::Refused(detail()),
+        other => Failure::Refused(format!("{} {}", text::escaped(other.as_bytes()), detail()).trim_end().to_owned()),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | below DIRECTORY | what |
 //! |---|---|
-//! | `man/man1/gatedctl.1`, `man/man1/gated-run.1` | man pages; all verbs of gatedctl are in one |
+//! | `man/man1/NAME.1`, `man/man8/gatedd.8` | man pages; all verbs of gatedctl are in one |
 //! | `bash-completion/NAME` | for `PREFIX/share/bash-completion/completions` |
 //! | `zsh/_NAME` | for `PREFIX/share/zsh/site-functions` |
 //! | `fish/NAME.fish` | for `PREFIX/share/fish/vendor_completions.d` |
@@ -21,11 +21,25 @@ use super::arguments::Arguments;
 use super::completion;
 use super::failure::Failure;
 
+/// Our programs, and the sections of the manual that they are in.
+fn programs() -> [(Command, &'static str); 4] {
+    [
+        (Arguments::command(), "1"),
+        (crate::ctl::arguments::Arguments::command(), "1"),
+        (crate::consent::notify::Arguments::command(), "1"),
+        (crate::daemon::process::Arguments::command(), "8"),
+    ]
+}
+
 pub fn generate(directory: &Path) -> Result<(), Failure> {
-    let gated_run = crate::ctl::arguments::Arguments::command();
-    for command in [Arguments::command(), gated_run] {
+    for (command, section) in programs() {
         let name = command.get_name().to_owned();
-        put(directory, "man/man1", &format!("{name}.1"), |page| man(&command, page))?;
+        let folder = format!("man/man{section}");
+        put(directory, &folder, &format!("{name}.{section}"), |page| man(&command, section, page))?;
+        // What people type.
+        if !["gatedctl", "gated-run"].contains(&name.as_str()) {
+            continue;
+        }
         for (shell, folder) in [(Shell::Bash, "bash-completion"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")] {
             let script = completion::script(shell, &command);
             put(directory, folder, &completion::file_name(shell, &name), |file| file.write_all(script.as_bytes()))?;
@@ -48,8 +62,8 @@ fn put(
 }
 
 /// A page; each verb has a section of its own in it.
-fn man(command: &Command, to: &mut Vec<u8>) -> io::Result<()> {
-    let mut built = command.clone().disable_help_subcommand(true);
+fn man(command: &Command, section: &str, to: &mut Vec<u8>) -> io::Result<()> {
+    let mut built = command.clone();
     built.build();
     let verbs = built.clone();
     let name = built.get_name().to_owned();
@@ -57,7 +71,8 @@ fn man(command: &Command, to: &mut Vec<u8>) -> io::Result<()> {
     let man = Man::new(built)
         .title(name.to_uppercase())
         .source(format!("gated {}", env!("CARGO_PKG_VERSION")))
-        .manual("gated");
+        .manual("gated")
+        .section(section);
     man.render_title(to)?;
     man.render_name_section(to)?;
     man.render_synopsis_section(to)?;
@@ -118,8 +133,8 @@ fn usage(verb: &Command) -> Vec<Inline> {
     let mut line = vec![bold(path)];
     for argument in verb.get_positionals() {
         let name = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-        line.push(roman(" "));
-        line.push(italic(name.unwrap_or_default()));
+        let (open, close) = if argument.is_required_set() { (" ", "") } else { (" [", "]") };
+        line.extend([roman(open), italic(name.unwrap_or_default()), roman(close)]);
     }
     if verb
         .get_arguments()
@@ -163,11 +178,14 @@ fn status(command: &Command, to: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn see_also(name: &str, to: &mut Vec<u8>) -> io::Result<()> {
+    let mut others = Vec::new();
+    for (other, section) in programs() {
+        if other.get_name() != name {
+            let before = if others.is_empty() { "" } else { ", " };
+            others.extend([roman(before), bold(other.get_name()), roman(format!("({section})"))]);
+        }
+    }
     let mut roff = Roff::new();
-    let others: Vec<Inline> = match name {
-        "gatedctl" => vec![bold("gated-run"), roman("(1)")],
-        _ => vec![bold("gatedctl"), roman("(1)")],
-    };
     roff.control("SH", ["SEE ALSO"]);
     roff.text(others);
     roff.to_writer(to)

@@ -6,7 +6,7 @@ use super::daemon::{Daemon, Grant};
 use super::failure::Failure;
 use super::ids::{Kind, Prefix, short, shown_digits};
 use super::output::{Output, moment, user_name};
-use super::table::{Cell, Fit, Table};
+use super::table::{Cell, Column, Table};
 use crate::common::text;
 use crate::ctl::proxies::Options;
 
@@ -18,7 +18,7 @@ pub struct ShownGrant<'a> {
     user: u32,
     user_name: String,
     access: &'a str,
-    scope: &'a str,
+    scope: String,
     object: String,
     lifetime: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ impl Grant {
             user: self.user,
             user_name: user_name(self.user),
             access: &self.access,
-            scope: &self.scope,
+            scope: text::escaped(self.scope.as_bytes()),
             object: text::escaped(&self.object),
             lifetime: &self.lifetime,
             call: self.call,
@@ -56,8 +56,8 @@ impl Grant {
 
     /// In one line.
     pub fn in_words(&self) -> Cell {
-        let object = text::escaped(&self.object);
-        Cell::Own(format!("{} {} {object} ({}, by {}, {})", self.access, self.scope, self.holds(), self.by, self.id))
+        let scope = text::escaped(self.scope.as_bytes());
+        Cell::Own(format!("{} {scope} ({}, by {}, {})", self.access, self.holds(), self.by, self.id))
     }
 }
 
@@ -72,17 +72,20 @@ pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Fai
         return output.json(&grants.iter().map(Grant::shown).collect::<Vec<_>>());
     }
     let digits = shown_digits(grants.iter().map(|grant| grant.id.as_str()));
-    let mut table = Table::new(&[
-        ("GRANT", Fit::Whole),
-        ("SESSION", Fit::Whole),
-        ("USER", Fit::Whole),
-        ("HOLDS FOR", Fit::Whole),
-        ("GIVEN", Fit::Whole),
-        ("BY", Fit::Cut),
-        ("ACCESS", Fit::Whole),
-        ("SCOPE", Fit::Whole),
-        ("OBJECT", Fit::Cut),
-    ]);
+    let mut table = Table::new(
+        output.width,
+        &[
+            Column::whole("GRANT"),
+            Column::whole("SESSION"),
+            Column::whole("USER").if_wide(),
+            Column::whole("HOLDS FOR"),
+            Column::whole("GIVEN").if_wide(),
+            Column::cut("BY").if_wide(),
+            Column::whole("ACCESS"),
+            Column::cut("COVERS"),
+            Column::cut("ASKED FOR").if_wide(),
+        ],
+    );
     for grant in &grants {
         table.push(vec![
             Cell::own(short(&grant.id, digits)),
@@ -90,9 +93,10 @@ pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Fai
             Cell::Own(user_name(grant.user)),
             Cell::Own(grant.holds()),
             Cell::Own(output.local(moment(grant.given))),
-            Cell::own(&*grant.by),
+            Cell::Tool(grant.by.clone().into_bytes()),
             Cell::own(&*grant.access),
-            Cell::own(&*grant.scope),
+            // A pattern, in a notation of its own, of a path that a tool chose.
+            Cell::Tool(grant.scope.clone().into_bytes()),
             Cell::Tool(grant.object.clone()),
         ]);
     }
@@ -111,9 +115,18 @@ pub async fn revoke(output: &Output, prefix: Option<&Prefix>) -> Result<(), Fail
     let others = |grant: &Grant| grant.user != nix::unistd::getuid().as_raw();
     let revoked = match prefix {
         Some(prefix) => {
-            let grant = prefix.pick(Kind::Grant, grants, |grant| grant.id.clone())?;
-            let _agent = super::polkit::TextAgent::start_if(others(&grant));
-            daemon.manager.revoke_grant(&grant.id, Options::new()).await?
+            let (id, others) =
+                match (prefix.pick(Kind::Grant, grants, |grant| grant.id.clone()), prefix.whole(Kind::Grant)) {
+                    (Ok(grant), _) => (grant.id.clone(), others(&grant)),
+                    // Of somebody else, perhaps: polkit may let this user revoke it without seeing it.
+                    (Err(Failure::NotFound { .. }), Some(id)) => (id.to_owned(), true),
+                    (Err(failure), _) => return Err(failure),
+                };
+            let _agent = super::polkit::TextAgent::start_if(others);
+            daemon.manager.revoke_grant(&id, Options::new()).await.map_err(|error| match Failure::from(error) {
+                Failure::TooLate(_) => Failure::NotFound { kind: Kind::Grant, prefix: prefix.clone() },
+                other => other,
+            })?
         }
         None => {
             let _agent = super::polkit::TextAgent::start_if(grants.iter().any(others));

@@ -28,6 +28,15 @@ impl Kind {
             Kind::Grant => "grant",
         }
     }
+
+    /// Of a whole id, as `common::id` makes them.
+    fn digits(self) -> usize {
+        match self {
+            Kind::Request => 32,
+            Kind::Session => 8,
+            Kind::Grant => 16,
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -60,6 +69,11 @@ impl fmt::Display for Prefix {
 }
 
 impl Prefix {
+    /// The id, if all of its digits are here. Such a one can also be of something that this user does not see.
+    pub fn whole(&self, kind: Kind) -> Option<&str> {
+        (self.0.len() == kind.digits()).then_some(&*self.0)
+    }
+
     pub fn begins(&self, id: &str) -> bool {
         id.strip_prefix(&self.0).is_some()
     }
@@ -116,6 +130,19 @@ mod tests {
         assert!(matches!(pick("ffff", &ids), Err(Failure::NotFound { .. })));
         for wrong in ["", "123", "12g4", "0x12", "../a", "123456781234567812345678123456781"] {
             assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_whole_id_is_as_long_as_ids_are_made() {
+        use crate::common::id::{GrantId, RequestId, SessionId};
+        for (kind, id) in [
+            (Kind::Request, RequestId::random().unwrap().to_string()),
+            (Kind::Session, SessionId::random().unwrap().to_string()),
+            (Kind::Grant, GrantId::random().unwrap().to_string()),
+        ] {
+            assert_eq!(id.parse::<Prefix>().unwrap().whole(kind), Some(&*id));
+            assert_eq!(id[1..].parse::<Prefix>().unwrap().whole(kind), None);
         }
     }
 

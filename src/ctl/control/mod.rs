@@ -24,19 +24,23 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, SessionVerb, Verb};
+use arguments::{Arguments, HiddenArguments, HiddenVerb, SessionVerb, Verb};
 use failure::Failure;
 use output::Output;
 
 /// The process `gatedctl`.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return told(&Failure::Output(error)),
     };
-    let output = Output::new(arguments.json);
-    match runtime.block_on(run(&output, arguments.verb)) {
+    let result = if arguments::is_hidden(std::env::args_os().nth(1).as_deref()) {
+        runtime.block_on(run_hidden(HiddenArguments::parse().verb))
+    } else {
+        let arguments = Arguments::parse();
+        runtime.block_on(run(&Output::new(arguments.json), arguments.verb))
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has seen enough.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -66,7 +70,12 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
-        Verb::Generate { directory } => generate::generate(&directory),
-        Verb::Ids { kind } => completion::ids(output, kind).await,
+    }
+}
+
+async fn run_hidden(verb: HiddenVerb) -> Result<(), Failure> {
+    match verb {
+        HiddenVerb::Generate { directory } => generate::generate(&directory),
+        HiddenVerb::Ids { kind } => completion::ids(kind).await,
     }
 }

@@ -39,7 +39,12 @@ impl Output {
     /// A table, or what to say if it is empty.
     pub fn table(&self, table: &Table, empty: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        Ok(if table.is_empty() { writeln!(stdout, "{empty}")? } else { table.write(&mut stdout, self.width)? })
+        if table.is_empty() {
+            writeln!(stdout, "{empty}")?;
+        } else {
+            table.write(&mut stdout)?;
+        }
+        Ok(())
     }
 
     pub fn fields(&self, fields: &[(&str, Cell)]) -> Result<(), Failure> {
@@ -48,6 +53,12 @@ impl Output {
 
     pub fn line(&self, text: &str) -> Result<(), Failure> {
         Ok(writeln!(io::stdout(), "{text}")?)
+    }
+
+    /// Without year and seconds where there is no room: `11-22 14:30`.
+    pub fn short_local(&self, moment: Timestamp) -> String {
+        let format = if table::is_wide(self.width) { "%F %T" } else { "%m-%d %H:%M" };
+        moment.to_zoned(self.zone.clone()).strftime(format).to_string()
     }
 
     /// A moment in the local time zone: `2026-11-22 14:30:05`.

@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::arguments::Approve;
 use super::daemon::{Daemon, Pending};
 use super::failure::Failure;
-use super::ids::{Prefix, short, shown_digits};
+use super::ids::{Kind, Prefix, short, shown_digits};
 use super::output::{Output, user_name};
-use super::table::{Cell, Fit, Table};
+use super::polkit::TextAgent;
+use super::table::{Cell, Column, Table};
 use crate::common::access::Level;
 use crate::common::consent::Answer;
 use crate::common::decision::{Lifetime, Width};
@@ -107,9 +108,9 @@ impl Pending {
 }
 
 /// Seconds that are left, rounded up: never 0 while an answer would still count.
-fn seconds_left(deadline: Instant) -> u64 {
+pub fn left(deadline: Instant) -> String {
     let left = deadline.saturating_duration_since(Instant::now());
-    left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0))
+    format!("{} s", left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0)))
 }
 
 pub async fn pending(output: &Output) -> Result<(), Failure> {
@@ -119,20 +120,31 @@ pub async fn pending(output: &Output) -> Result<(), Failure> {
     }
     let digits = shown_digits(pending.iter().map(|one| one.id.as_str()));
     let own = nix::unistd::getuid().as_raw();
-    let others = pending.iter().any(|one| one.user != own);
-    let mut columns = vec![("REQUEST", Fit::Whole), ("SESSION", Fit::Whole)];
-    columns.extend(others.then_some(("USER", Fit::Whole)));
-    columns.extend([("LEFT", Fit::Whole), ("WHO WANTS WHAT", Fit::Cut), ("OBJECT", Fit::Cut)]);
-    let mut table = Table::new(&columns);
+    let user =
+        if pending.iter().any(|one| one.user != own) { Column::whole("USER") } else { Column::whole("USER").if_wide() };
+    let mut table = Table::new(
+        output.width,
+        &[
+            Column::whole("REQUEST"),
+            Column::whole("SESSION").if_wide(),
+            user,
+            Column::whole("LEFT"),
+            Column::up_to("WHO", 16),
+            Column::whole("WANTS TO"),
+            Column::cut("OBJECT"),
+        ],
+    );
     for one in &pending {
-        let mut row = vec![Cell::own(short(&one.id, digits)), Cell::own(&*one.prompt.request.session.0)];
-        row.extend(others.then(|| Cell::own(user_name(one.user))));
-        row.extend([
-            Cell::Own(format!("{} s", seconds_left(one.prompt.deadline))),
-            Cell::Own(one.wish()),
-            Cell::Tool(one.prompt.request.object.as_bytes().to_vec()),
+        let request = one.prompt.request.as_ref();
+        table.push(vec![
+            Cell::own(short(&one.id, digits)),
+            Cell::own(&*request.session.0),
+            Cell::Own(user_name(one.user)),
+            Cell::Own(left(one.prompt.deadline)),
+            Cell::Tool(request.who.program.file_name().to_vec()),
+            Cell::own(request.operation.as_str()),
+            Cell::Tool(request.object.as_bytes().to_vec()),
         ]);
-        table.push(row);
     }
     output.table(&table, "Nothing waits for an answer.")
 }
@@ -163,16 +175,16 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
         ("command", Cell::Command(request.who.argv.clone())),
         ("in", Cell::Tool(request.who.cwd.as_bytes().to_vec())),
         ("session", Cell::Own(format!("{}, call {}, of {}", request.session, request.call, user_name(pending.user)))),
-        ("rule", Cell::Own(place)),
+        ("rule", Cell::Tool(place.into_bytes())),
     ]);
-    fields.extend(rule.reason.as_ref().map(|reason| ("reason", Cell::own(&**reason))));
+    fields.extend(rule.reason.as_ref().map(|reason| ("reason", Cell::Tool(reason.clone().into_bytes()))));
     if request.level == Level::Authenticate {
         fields.push(("needs", Cell::own("a proof of who you are, besides the answer")));
     }
     if prompt.attempts > 1 {
         fields.push(("attempts", Cell::Own(format!("{} equal ones wait for this answer", prompt.attempts))));
     }
-    fields.push(("left", Cell::Own(format!("{} s", seconds_left(prompt.deadline)))));
+    fields.push(("left", Cell::Own(left(prompt.deadline))));
     fields.push((
         "longest",
         Cell::own(match prompt.longest {
@@ -213,7 +225,17 @@ struct Decided<'a> {
 
 async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
-    let pending = daemon.pending(prefix).await?;
+    let (decision, scope) = answer_to_bus(answer);
+    let pending = match (daemon.pending(prefix).await, prefix.whole(Kind::Request)) {
+        (Ok(pending), _) => pending,
+        // The daemon knows what became of it: it was answered, it is over, or it is not for this user.
+        (Err(Failure::NotFound { .. }), Some(id)) => {
+            let _agent = TextAgent::start_if(true);
+            daemon.manager.decide(id, decision, scope).await?;
+            return output.line(&format!("The answer to {id} was taken."));
+        }
+        (Err(failure), _) => return Err(failure),
+    };
     let prompt = &pending.prompt;
     let width = match answer {
         Answer::Deny => None,
@@ -227,8 +249,7 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
     if matches!(answer, Answer::Session(_)) && prompt.longest < Lifetime::Session {
         return Err(Failure::Refused("the rule lets no answer to this request hold for the session".into()));
     }
-    let (decision, scope) = answer_to_bus(answer);
-    let _agent = super::polkit::TextAgent::start_if(prompt.request.level == Level::Authenticate || is_others(&pending));
+    let _agent = TextAgent::start_if(prompt.request.level == Level::Authenticate || is_others(&pending));
     daemon.manager.decide(&pending.id, decision, scope).await?;
     if output.json {
         return output.json(&Decided { request: &pending.id, decision, scope: width.map(Width::as_str) });

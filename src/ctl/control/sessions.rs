@@ -1,17 +1,16 @@
 //! `status`, `sessions`, `session show`, `session stop`. Runs as the caller, who sees their own sessions, or all as root or
 //! with polkit's leave.
 
-use std::time::Instant;
-
 use serde::Serialize;
 
 use super::daemon::{Call, Daemon, Grant, Pending, Session};
 use super::failure::Failure;
 use super::grants::ShownGrant;
-use super::ids::Prefix;
+use super::ids::{Kind, Prefix};
 use super::output::{Output, moment, user_name};
-use super::table::{Cell, Fit, Table};
-use crate::common::text::{self, Untrusted};
+use super::requests::left;
+use super::table::{Cell, Column, Table};
+use crate::common::text;
 
 #[derive(Serialize)]
 struct Status<'a> {
@@ -84,14 +83,9 @@ impl Session {
         }
     }
 
-    /// What runs in it, as far as it fits in a line: the first call, and how many more there are.
+    /// The first of its calls.
     fn running(&self) -> Cell {
-        let mut words: Vec<Untrusted> = self.calls.first().map(|call| call.argv.clone()).unwrap_or_default();
-        let more = self.calls.len().saturating_sub(1);
-        if more > 0 {
-            words.push(Untrusted::new(format!("(+{more})")));
-        }
-        Cell::Command(words)
+        Cell::Command(self.calls.first().map(|call| call.argv.clone()).unwrap_or_default())
     }
 }
 
@@ -100,23 +94,26 @@ pub async fn sessions(output: &Output) -> Result<(), Failure> {
     if output.json {
         return output.json(&sessions.iter().map(Session::shown).collect::<Vec<_>>());
     }
-    let mut table = Table::new(&[
-        ("SESSION", Fit::Whole),
-        ("USER", Fit::Whole),
-        ("PROFILE", Fit::Cut),
-        ("STATE", Fit::Whole),
-        ("STARTED", Fit::Whole),
-        ("CALLS", Fit::Whole),
-        ("DIRECTORY", Fit::Cut),
-        ("COMMAND", Fit::Cut),
-    ]);
+    let mut table = Table::new(
+        output.width,
+        &[
+            Column::whole("SESSION"),
+            Column::whole("USER"),
+            Column::cut("PROFILE"),
+            Column::whole("STATE"),
+            Column::whole("STARTED"),
+            Column::whole("CALLS").if_wide(),
+            Column::cut("DIRECTORY"),
+            Column::cut("COMMAND"),
+        ],
+    );
     for session in &sessions {
         table.push(vec![
             Cell::own(&*session.id),
             Cell::Own(user_name(session.user)),
-            Cell::own(&*session.profile),
-            Cell::own(&*session.state),
-            Cell::Own(output.local(moment(session.started))),
+            Cell::Tool(session.profile.clone().into_bytes()),
+            Cell::Tool(session.state.clone().into_bytes()),
+            Cell::Own(output.short_local(moment(session.started))),
             Cell::Own(session.calls.len().to_string()),
             Cell::Tool(session.directory.clone()),
             session.running(),
@@ -128,7 +125,7 @@ pub async fn sessions(output: &Output) -> Result<(), Failure> {
 pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
     let mut objects = daemon.objects().await?;
-    let session = prefix.pick(super::ids::Kind::Session, objects.sessions, |session| session.id.clone())?;
+    let session = prefix.pick(Kind::Session, objects.sessions, |session| session.id.clone())?;
     objects.pending.retain(|pending| pending.prompt.request.session.0 == session.id);
     let grants = daemon.grants(Some(&session.id)).await?;
     if output.json {
@@ -140,7 +137,7 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     let mut fields = vec![
         ("session", Cell::own(&*session.id)),
         ("user", Cell::Own(user_name(session.user))),
-        ("profile", Cell::own(&*session.profile)),
+        ("profile", Cell::Tool(session.profile.clone().into_bytes())),
         ("directory", Cell::Tool(session.directory.clone())),
         (
             "state",
@@ -152,16 +149,13 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
         ("started", Cell::Own(output.local(moment(session.started)))),
     ];
     if !session.unit.is_empty() {
-        fields.push(("unit", Cell::own(&*session.unit)));
+        fields.push(("unit", Cell::Tool(session.unit.clone().into_bytes())));
     }
     let calls: Vec<String> =
         session.calls.iter().map(|call| format!("call {} (pid {})", call.number, call.pid)).collect();
     fields
         .extend(calls.iter().zip(&session.calls).map(|(name, call)| (name.as_str(), Cell::Command(call.argv.clone()))));
-    let waiting = |pending: &Pending| {
-        let left = pending.prompt.deadline.saturating_duration_since(Instant::now()).as_secs();
-        format!("{} ({left} s left)", pending.id)
-    };
+    let waiting = |pending: &Pending| format!("{} ({} left)", pending.id, left(pending.prompt.deadline));
     fields.extend(objects.pending.iter().map(|pending| ("waits", Cell::Own(waiting(pending)))));
     fields.extend(grants.iter().map(|grant| ("granted", grant.in_words())));
     output.fields(&fields)
@@ -174,12 +168,17 @@ struct Stopped<'a> {
 
 pub async fn stop(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
-    let session = daemon.session(prefix).await?;
-    let _agent = super::polkit::TextAgent::start_if(session.user != nix::unistd::getuid().as_raw());
-    daemon.stop(&session).await?;
-    if output.json {
-        output.json(&Stopped { stopped: &session.id })
-    } else {
-        output.line(&format!("Stopped {}.", session.id))
-    }
+    let own = nix::unistd::getuid().as_raw();
+    let (id, others) = match (daemon.session(prefix).await, prefix.whole(Kind::Session)) {
+        (Ok(session), _) => (session.id, session.user != own),
+        // Of somebody else, perhaps: polkit may let this user stop it without seeing it.
+        (Err(Failure::NotFound { .. }), Some(id)) => (id.to_owned(), true),
+        (Err(failure), _) => return Err(failure),
+    };
+    let _agent = super::polkit::TextAgent::start_if(others);
+    daemon.stop(&id).await.map_err(|failure| match failure {
+        Failure::TooLate(_) => Failure::NotFound { kind: Kind::Session, prefix: prefix.clone() },
+        other => other,
+    })?;
+    if output.json { output.json(&Stopped { stopped: &id }) } else { output.line(&format!("Stopped {id}.")) }
 }

@@ -31,6 +31,10 @@ fn parse(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     {
         return now.checked_sub(span).map(|then| then.timestamp()).map_err(|_| "that is too long ago".to_owned());
     }
+    // So would digits without what parts them.
+    if !text.contains([':', '-']) {
+        return Err(unknown());
+    }
     let civil = text.parse::<Date>().map(|date| date.to_datetime(Time::midnight()));
     let civil = match (text.parse::<Time>(), civil, text.parse::<DateTime>()) {
         (Ok(time), Err(_), Err(_)) => now.date().to_datetime(time),

@@ -10,6 +10,11 @@ const GAP: usize = 2;
 /// Below this many columns for what can shrink, a table becomes a list of blocks.
 const LEAST: usize = 12;
 
+/// From so many columns on, a table says also what is only nice to know.
+const WIDE: usize = 112;
+/// Lines of a value at the most.
+const LINES: usize = 6;
+
 /// What stands in one place.
 #[derive(Clone, Debug)]
 pub enum Cell {
@@ -59,23 +64,78 @@ fn clean(own: &str) -> String {
 
 /// Whether a column may be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
+enum Fit {
     Whole,
     Cut,
+    /// As wide as its widest cell, and no wider than this.
+    UpTo(usize),
     /// Of this many columns in every table, so that a table can grow after its first lines were shown.
     Exactly(usize),
+}
+
+/// One column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    title: &'static str,
+    fit: Fit,
+    only_wide: bool,
+}
+
+impl Column {
+    /// As wide as its widest cell.
+    pub fn whole(title: &'static str) -> Column {
+        Column { title, fit: Fit::Whole, only_wide: false }
+    }
+
+    /// Narrower where there is no room.
+    pub fn cut(title: &'static str) -> Column {
+        Column { title, fit: Fit::Cut, only_wide: false }
+    }
+
+    /// For names that are short if they mean well.
+    pub fn up_to(title: &'static str, width: usize) -> Column {
+        Column { title, fit: Fit::UpTo(width), only_wide: false }
+    }
+
+    pub fn exactly(title: &'static str, width: usize) -> Column {
+        Column { title, fit: Fit::Exactly(width), only_wide: false }
+    }
+
+    /// Left out of a table with less than [`WIDE`] columns.
+    pub fn if_wide(self) -> Column {
+        Column { only_wide: true, ..self }
+    }
+}
+
+/// Whether there is room for what is only nice to know.
+pub fn is_wide(width: Option<usize>) -> bool {
+    width.is_none_or(|width| width >= WIDE)
 }
 
 /// Rows below titles.
 #[derive(Debug)]
 pub struct Table {
-    columns: Vec<(&'static str, Fit)>,
+    /// All of them, also those that are not shown: rows have a cell for each.
+    columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    width: Option<usize>,
 }
 
 impl Table {
-    pub fn new(columns: &[(&'static str, Fit)]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+    /// In `width` columns of the terminal; as wide as it gets without one.
+    pub fn new(width: Option<usize>, columns: &[Column]) -> Table {
+        Table { columns: columns.to_vec(), rows: Vec::new(), width }
+    }
+
+    fn shown(&self) -> impl Iterator<Item = &Column> + Clone {
+        let wide = is_wide(self.width);
+        self.columns.iter().filter(move |column| wide || !column.only_wide)
+    }
+
+    fn cells<'a>(&'a self, row: &'a [Cell]) -> Vec<&'a Cell> {
+        let wide = is_wide(self.width);
+        let both = self.columns.iter().zip(row);
+        both.filter(|(column, _)| wide || !column.only_wide).map(|(_, cell)| cell).collect()
     }
 
     pub fn push(&mut self, row: Vec<Cell>) {
@@ -86,70 +146,69 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// With titles, in `width` columns; as wide as it gets without one.
-    pub fn write(&self, to: &mut dyn Write, width: Option<usize>) -> io::Result<()> {
-        match self.widths(width) {
+    pub fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        match self.widths() {
             Some(widths) => {
                 self.write_titles(to, &widths)?;
-                self.rows.iter().try_for_each(|row| write_row(to, row, &widths))
+                self.rows.iter().try_for_each(|row| write_row(to, &self.cells(row), &widths))
             }
-            None => self.write_blocks(to, width.unwrap_or(LEAST)),
+            None => self.rows.iter().enumerate().try_for_each(|(at, row)| {
+                if at > 0 {
+                    writeln!(to)?;
+                }
+                self.write_block(to, row)
+            }),
         }
     }
 
     /// For a table that grows: the titles; then each row by [`Table::grow`].
-    pub fn begin(&self, to: &mut dyn Write, width: Option<usize>) -> io::Result<()> {
-        self.widths(width).map_or(Ok(()), |widths| self.write_titles(to, &widths))
+    pub fn begin(&self, to: &mut dyn Write) -> io::Result<()> {
+        self.widths().map_or(Ok(()), |widths| self.write_titles(to, &widths))
     }
 
     /// A further row of a table without rows of its own.
-    pub fn grow(&self, to: &mut dyn Write, width: Option<usize>, row: &[Cell]) -> io::Result<()> {
-        match self.widths(width) {
-            Some(widths) => write_row(to, row, &widths),
-            None => self.write_block(to, width.unwrap_or(LEAST), row),
+    pub fn grow(&self, to: &mut dyn Write, row: &[Cell]) -> io::Result<()> {
+        match self.widths() {
+            Some(widths) => write_row(to, &self.cells(row), &widths),
+            None => self.write_block(to, row),
         }
     }
 
     /// The columns' widths; `None` if what can be cut would be cut to nothing.
-    fn widths(&self, width: Option<usize>) -> Option<Vec<usize>> {
-        let natural: Vec<usize> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(at, (title, fit))| match fit {
-                Fit::Exactly(columns) => *columns,
-                _ => {
-                    let cells = self.rows.iter().filter_map(|row| row.get(at));
-                    let widest = cells.map(|cell| text::columns(&cell.shown(None))).max().unwrap_or(0);
-                    widest.max(text::columns(title))
-                }
-            })
-            .collect();
-        let Some(width) = width else { return Some(natural) };
-        let gaps = GAP.saturating_mul(natural.len().saturating_sub(1));
-        let fits = self.columns.iter().map(|(_, fit)| *fit);
-        let fixed: usize = fits.clone().zip(&natural).filter(|(fit, _)| *fit != Fit::Cut).map(|(_, width)| width).sum();
+    fn widths(&self) -> Option<Vec<usize>> {
+        let rows: Vec<Vec<&Cell>> = self.rows.iter().map(|row| self.cells(row)).collect();
+        let natural = |(at, column): (usize, &Column)| {
+            let cells = rows.iter().filter_map(|row| row.get(at));
+            let widest = cells.map(|cell| text::columns(&cell.shown(None))).max().unwrap_or(0);
+            let widest = widest.max(text::columns(column.title));
+            match column.fit {
+                Fit::Exactly(columns) => columns,
+                Fit::UpTo(most) if self.width.is_some() => widest.min(most),
+                Fit::UpTo(_) | Fit::Whole | Fit::Cut => widest,
+            }
+        };
+        let mut widths: Vec<usize> = self.shown().enumerate().map(natural).collect();
+        let Some(width) = self.width else { return Some(widths) };
+        let can_be_cut = |column: &Column| column.fit == Fit::Cut;
+        let gaps = GAP.saturating_mul(widths.len().saturating_sub(1));
+        let fixed: usize =
+            self.shown().zip(&widths).filter(|(column, _)| !can_be_cut(column)).map(|(_, width)| width).sum();
         let mut room = width.checked_sub(gaps.saturating_add(fixed))?;
         // The narrow ones get what they want, the others share the rest evenly.
-        let mut wanting: Vec<(usize, usize)> = fits
-            .zip(&natural)
-            .enumerate()
-            .filter(|(_, (fit, _))| *fit == Fit::Cut)
-            .map(|(at, (_, want))| (*want, at))
-            .collect();
-        wanting.sort_unstable();
-        let mut widths = natural.clone();
+        let mut wanting: Vec<(usize, &mut usize)> = Vec::new();
+        for (column, place) in self.shown().zip(&mut widths).filter(|(column, _)| can_be_cut(column)) {
+            // A growing table has no rows that could tell.
+            let is_growing = self.rows.is_empty();
+            wanting.push((if is_growing { usize::MAX } else { text::columns(column.title).max(*place) }, place));
+        }
+        wanting.sort_unstable_by_key(|(want, _)| *want);
         let mut left = wanting.len();
-        for (want, at) in wanting {
-            // A growing table has no rows to tell: its last columns take all.
-            let want = if self.rows.is_empty() { usize::MAX } else { want };
+        for (want, place) in wanting {
             let given = want.min(room.checked_div(left).unwrap_or(0));
             if given < LEAST.min(want) {
                 return None;
             }
-            if let Some(place) = widths.get_mut(at) {
-                *place = given;
-            }
+            *place = given;
             room = room.saturating_sub(given);
             left = left.saturating_sub(1);
         }
@@ -157,24 +216,15 @@ impl Table {
     }
 
     fn write_titles(&self, to: &mut dyn Write, widths: &[usize]) -> io::Result<()> {
-        let titles: Vec<Cell> = self.columns.iter().map(|(title, _)| Cell::own(*title)).collect();
-        write_row(to, &titles, widths)
+        let titles: Vec<Cell> = self.shown().map(|column| Cell::own(column.title)).collect();
+        write_row(to, &titles.iter().collect::<Vec<_>>(), widths)
     }
 
-    /// One block a row, for a terminal that is too narrow for a table.
-    fn write_blocks(&self, to: &mut dyn Write, width: usize) -> io::Result<()> {
-        for (at, row) in self.rows.iter().enumerate() {
-            if at > 0 {
-                writeln!(to)?;
-            }
-            self.write_block(to, width, row)?;
-        }
-        Ok(())
-    }
-
-    fn write_block(&self, to: &mut dyn Write, width: usize, row: &[Cell]) -> io::Result<()> {
-        for ((title, _), cell) in self.columns.iter().zip(row) {
-            let label = format!("{title}: ");
+    /// A row below itself, for a terminal that is too narrow for a table.
+    fn write_block(&self, to: &mut dyn Write, row: &[Cell]) -> io::Result<()> {
+        let width = self.width.unwrap_or(LEAST);
+        for (column, cell) in self.shown().zip(self.cells(row)) {
+            let label = format!("{}: ", column.title);
             let value = cell.shown(Some(width.saturating_sub(text::columns(&label)).max(1)));
             if !value.is_empty() {
                 writeln!(to, "{label}{value}")?;
@@ -184,7 +234,7 @@ impl Table {
     }
 }
 
-fn write_row(to: &mut dyn Write, row: &[Cell], widths: &[usize]) -> io::Result<()> {
+fn write_row(to: &mut dyn Write, row: &[&Cell], widths: &[usize]) -> io::Result<()> {
     let mut line = String::new();
     for (cell, width) in row.iter().zip(widths) {
         let shown = cell.shown(Some(*width));
@@ -195,23 +245,57 @@ fn write_row(to: &mut dyn Write, row: &[Cell], widths: &[usize]) -> io::Result<(
     writeln!(to, "{}", line.trim_end())
 }
 
-/// Names and values, one a line: all about one thing. Long values are continued on further lines, up to `lines`.
+/// Names and values, one a line: all about one thing. Long values are continued on further lines, up to [`LINES`].
 pub fn write_fields(to: &mut dyn Write, width: Option<usize>, fields: &[(&str, Cell)]) -> io::Result<()> {
-    const LINES: usize = 6;
-    let label = fields.iter().map(|(name, _)| text::columns(name)).max().unwrap_or(0).saturating_add(GAP);
+    let widest = fields.iter().map(|(name, _)| text::columns(name)).max().unwrap_or(0).saturating_add(GAP);
+    // Beside their names, or below them where there is no room.
+    let is_narrow = width.is_some_and(|width| width < widest.saturating_add(2 * LEAST));
     for (name, cell) in fields {
-        let before = format!("{name:<label$}");
         let Some(width) = width else {
-            writeln!(to, "{}", format!("{before}{}", cell.shown(None)).trim_end())?;
+            writeln!(to, "{}", format!("{name:<widest$}{}", cell.shown(None)).trim_end())?;
             continue;
         };
-        let room = width.saturating_sub(label).max(2);
+        let (before, indent) = if is_narrow {
+            text::wrapped(name, width).into_iter().try_for_each(|piece| writeln!(to, "{piece}"))?;
+            (" ".repeat(GAP), GAP)
+        } else {
+            (format!("{name:<widest$}"), widest)
+        };
+        let room = width.saturating_sub(indent).max(2);
         // A wide character may leave a column free at the end of each line.
         let shown = cell.shown(Some(room.saturating_sub(1).saturating_mul(LINES)));
-        for (at, piece) in text::wrapped(&shown, room).into_iter().enumerate() {
-            let before = if at == 0 { before.as_str() } else { "" };
-            writeln!(to, "{}", format!("{before:<label$}{piece}").trim_end())?;
-        }
+        let lines = if matches!(cell, Cell::Own(_)) { flowed(&shown, room) } else { text::wrapped(&shown, room) };
+        write_indented(to, &before, indent, &lines)?;
     }
     Ok(())
+}
+
+/// The first line after `before`, the others below each other.
+pub fn write_indented(to: &mut dyn Write, before: &str, indent: usize, lines: &[String]) -> io::Result<()> {
+    for (at, line) in lines.iter().enumerate() {
+        let before = if at == 0 { before } else { "" };
+        writeln!(to, "{}", format!("{before:<indent$}{line}").trim_end())?;
+    }
+    Ok(())
+}
+
+/// Words broken at spaces, and within a word that is too long for a line.
+pub fn flowed(words: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in words.split(' ') {
+        let used = text::columns(&line);
+        if used > 0 && used.saturating_add(1).saturating_add(text::columns(word)) > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        let mut pieces = text::wrapped(&line, width);
+        line = pieces.pop().unwrap_or_default();
+        lines.append(&mut pieces);
+    }
+    lines.push(line);
+    lines
 }

@@ -10,7 +10,7 @@ use super::daemon::Daemon;
 use super::failure::Failure;
 use super::ids::{Prefix, short};
 use super::output::Output;
-use super::table::{Cell, Fit, Table};
+use super::table::{Cell, Column, Table};
 use crate::common::text::{self, Untrusted};
 use crate::ctl::proxies::Options;
 
@@ -52,9 +52,9 @@ pub async fn watch(output: &Output, session: Option<&Prefix>) -> Result<(), Fail
         None => {}
     }
     let events = std::os::fd::OwnedFd::from(daemon.manager.watch(options).await?);
-    let table = table();
+    let table = table(output);
     if !output.json {
-        table.begin(&mut io::stdout().lock(), output.width)?;
+        table.begin(&mut io::stdout().lock())?;
     }
     // Nothing else happens here meanwhile; the pipe's end is the daemon's.
     let mut events = BufReader::new(std::fs::File::from(events));
@@ -77,18 +77,21 @@ fn tell(output: &Output, table: &Table, line: &[u8]) -> Result<(), Failure> {
     let Ok(line) = serde_json::from_slice::<Line>(line) else {
         return Err(Failure::Nonsense("a line of events that is none".into()));
     };
-    Ok(table.grow(&mut stdout, output.width, &line.row(output))?)
+    Ok(table.grow(&mut stdout, &line.row(output))?)
 }
 
-fn table() -> Table {
-    Table::new(&[
-        ("TIME", Fit::Exactly(8)),
-        ("SESSION", Fit::Exactly(8)),
-        ("EVENT", Fit::Exactly(9)),
-        ("REQUEST", Fit::Exactly(8)),
-        ("WHO", Fit::Exactly(10)),
-        ("WHAT", Fit::Cut),
-    ])
+fn table(output: &Output) -> Table {
+    Table::new(
+        output.width,
+        &[
+            Column::exactly("TIME", 8),
+            Column::exactly("SESSION", 8),
+            Column::exactly("EVENT", 9),
+            Column::exactly("REQUEST", 8),
+            Column::exactly("WHO", 10),
+            Column::cut("WHAT"),
+        ],
+    )
 }
 
 impl Line {

@@ -19,7 +19,7 @@ use crate::common::id::{GrantId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::text;
 use crate::common::wire::{Start, WindowSize};
-use crate::daemon::core::{Core, Into, Opening, Order};
+use crate::daemon::core::{Caller, Core, Into, Opening, Order};
 use crate::daemon::view::Held;
 
 /// Words of a command and of an environment at the most, and bytes of both: what execve(2) takes.
@@ -347,8 +347,20 @@ impl Manager {
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
-    fn features(&self) -> Vec<String> {
-        self.features.clone()
+    async fn features(
+        &self,
+        #[zbus(header)] header: Option<Header<'_>>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> fdo::Result<Vec<String>> {
+        let mut features = self.features.clone();
+        let Some(header) = header else { return Ok(features) };
+        let ask = |core: Rc<Core>, caller: Caller| -> Doing<_> {
+            Box::pin(async move { Ok(core.agents.is_asked_for_all(caller.uid)) })
+        };
+        if self.handle.call_once(connection, &header, ask).await.map_err(property)? {
+            features.push("consent-agent".to_owned());
+        }
+        Ok(features)
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use super::output::Output;
-use super::table::Cell;
+use super::table::{Cell, flowed, write_indented};
 use crate::common::text;
 
 /// How one thing stands.
@@ -141,23 +141,9 @@ fn write(to: &mut dyn Write, width: usize, checks: &[Check], promises: &[Promise
     Ok(())
 }
 
-/// Words broken at spaces, below each other.
 fn flow(to: &mut dyn Write, width: usize, before: &str, words: &str) -> io::Result<()> {
     let indent = text::columns(before);
-    let room = width.saturating_sub(indent).max(20);
-    let (mut line, mut before) = (String::new(), before.to_owned());
-    for word in words.split(' ') {
-        if !line.is_empty() && text::columns(&line).saturating_add(1).saturating_add(text::columns(word)) > room {
-            writeln!(to, "{before}{line}")?;
-            before = " ".repeat(indent);
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    writeln!(to, "{}", format!("{before}{line}").trim_end())
+    write_indented(to, before, indent, &flowed(words, width.saturating_sub(indent).max(20)))
 }
 
 #[cfg(test)]

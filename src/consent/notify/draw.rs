@@ -1,0 +1,208 @@
+//! What a notification says. Runs in the notifier, as the person at the desktop; names, paths and words are a tool's choice
+//! and are shown by a program of the desktop that may take `<` for markup, so nothing of the tool's reaches it unescaped.
+//!
+//! The summary alone says who wants what: desktops show it first, and some nothing else. Characters of markup are written
+//! as `\x3c` in it, since servers differ in whether they read a summary as markup; in the body they are entities where the
+//! server says that it reads markup.
+
+use crate::common::access::Level;
+use crate::common::consent::Prompt;
+use crate::common::decision::{Lifetime, Width};
+use crate::common::id::RequestId;
+use crate::common::path::RawPath;
+use crate::common::text;
+use crate::consent::words;
+
+use super::queue::{Choice, Why};
+
+/// What a server can do, as far as it matters here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    pub actions: bool,
+    pub body: bool,
+    pub body_markup: bool,
+}
+
+impl Capabilities {
+    /// From the answer to `GetCapabilities` (Desktop Notifications Specification 1.2).
+    pub fn from_words<S: AsRef<str>>(words: &[S]) -> Capabilities {
+        let has = |word: &str| words.iter().any(|own| own.as_ref() == word);
+        Capabilities { actions: has("actions"), body: has("body"), body_markup: has("body-markup") }
+    }
+}
+
+/// The person at the desktop.
+#[derive(Clone, Debug)]
+pub struct Person {
+    pub uid: u32,
+    /// Shown as `~`.
+    pub home: Option<RawPath>,
+}
+
+/// A notification, ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawing {
+    pub summary: String,
+    pub body: String,
+    /// In this order; none for a server without buttons.
+    pub buttons: Vec<(Choice, &'static str)>,
+}
+
+/// Columns of the summary that desktops show: a longer one they cut off at its end, where the file's name is.
+const SUMMARY: usize = 46;
+/// Columns of the program's name and of a user's in it, and what is left to a path at the least.
+const NAME: usize = 16;
+const PATH: usize = 20;
+/// Columns of a line of the body.
+const LINE: usize = 200;
+
+/// Draws a request. `of` is the session's user, if that is another; `others` the number of requests that wait unseen.
+pub fn request(
+    prompt: &Prompt,
+    of: Option<&str>,
+    person: &Person,
+    server: Capabilities,
+    why: Why,
+    others: usize,
+) -> Drawing {
+    let request = &prompt.request;
+    let who = &request.who;
+    let approve = format!("gatedctl approve {}", short(request.id));
+    let mut summary = summary(prompt, of, person);
+    if !server.body {
+        summary = format!("{summary} ({approve})");
+    }
+
+    let mut lines = Vec::new();
+    let mut line = |label: &str, value: String| lines.push(format!("{label}: {value}"));
+    if why == Why::TooSoon {
+        line("Not counted", "the answer came before this could be read. Please answer again".to_owned());
+    }
+    line("object", text::escaped_within(request.object.as_bytes(), LINE));
+    if let Some(other) = &request.other {
+        line(words::other(request.operation), text::escaped_within(other.as_bytes(), LINE));
+    }
+    line("program", format!("{} (pid {})", text::escaped_within(who.program.as_bytes(), LINE), who.pid));
+    line("call", text::quoted_argv_within(who.argv.iter().map(text::Untrusted::as_bytes), LINE));
+    line("in", text::escaped_within(who.cwd.as_bytes(), LINE));
+    let rule = format!("{} of profile {}", request.rule.id, request.rule.profile);
+    match &request.rule.reason {
+        Some(reason) => line("reason", text::escaped_within(reason.as_bytes(), LINE)),
+        None => line("rule", text::escaped_within(rule.as_bytes(), LINE)),
+    }
+    let brief = if prompt.longest == Lifetime::Attempt { ", this attempt only" } else { "" };
+    line("a yes covers", format!("{}{brief}", words::reach(request, Width::Exact)));
+    if request.level == Level::Authenticate {
+        line("a yes needs", "proof that it is you".to_owned());
+    }
+    match prompt.attempts {
+        0 | 1 => {}
+        attempts => line("equal attempts", attempts.to_string()),
+    }
+    match prompt.waiting.max(others) {
+        0 => {}
+        waiting => line("others waiting", format!("{waiting} (gatedctl pending)")),
+    }
+    lines.push(if server.actions { approve } else { format!("To answer: {approve}, or gatedctl deny") });
+
+    Drawing { summary, body: body(&lines, server), buttons: buttons(prompt, server) }
+}
+
+/// Draws what happened while nobody looked.
+pub fn missed(requests: usize, server: Capabilities) -> Drawing {
+    let summary = match requests {
+        1 => "1 request was not seen while the screen was locked".to_owned(),
+        more => format!("{more} requests were not seen while the screen was locked"),
+    };
+    let lines = ["Nothing was allowed by it. What became of them: gatedctl audit".to_owned()];
+    Drawing { summary, body: body(&lines, server), buttons: Vec::new() }
+}
+
+/// `npm wants to write ~/.npmrc`.
+fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
+    let request = &prompt.request;
+    let name = fitted(NAME, |columns| text::quoted_argv_within([request.who.program.file_name()], columns));
+    let of = of.map(|user| format!(" of {}", fitted(NAME, |columns| text::shortened(user.as_bytes(), columns))));
+    let mut summary = format!("{name}{} wants to {} ", of.unwrap_or_default(), words::verb(request));
+    let left = SUMMARY.saturating_sub(text::columns(&summary)).max(PATH);
+    summary.push_str(&place(&request.object, person, left));
+    if let Some(other) = &request.other {
+        summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person, PATH)));
+    }
+    summary
+}
+
+/// A path, from `~` on if it lies in the person's home.
+fn place(path: &RawPath, person: &Person, columns: usize) -> String {
+    let home = person.home.as_ref().filter(|home| home.components().next().is_some() && path.is_within(home));
+    let Some(home) = home else { return fitted(columns, |columns| text::shortened(path.as_bytes(), columns)) };
+    let below: Vec<&[u8]> = path.components().skip(home.components().count()).collect();
+    if below.is_empty() {
+        return "~".to_owned();
+    }
+    let below = below.join(&b'/');
+    format!("~/{}", fitted(columns.saturating_sub(2), |columns| text::shortened(&below, columns)))
+}
+
+/// [`plain`] text of a tool's that takes no more columns than these, whatever its characters turn into.
+fn fitted(columns: usize, draw: impl Fn(usize) -> String) -> String {
+    let mut limit = columns;
+    loop {
+        let text = plain(&draw(limit));
+        match text::columns(&text).saturating_sub(columns) {
+            0 => return text,
+            over => limit = limit.saturating_sub(over),
+        }
+    }
+}
+
+/// What `gatedctl` takes for a request's id.
+fn short(id: RequestId) -> String {
+    id.to_string().chars().take(8).collect()
+}
+
+/// "Deny" first: what is clicked without reading is what does no harm. There is never a `default` action, which desktops
+/// take a click anywhere for, and never a fourth, which some leave out.
+fn buttons(prompt: &Prompt, server: Capabilities) -> Vec<(Choice, &'static str)> {
+    if !server.actions {
+        return Vec::new();
+    }
+    let session = (prompt.longest >= Lifetime::Session).then_some((Choice::Session, "Allow for session"));
+    [(Choice::Deny, "Deny"), (Choice::Once, "Allow once")].into_iter().chain(session).collect()
+}
+
+fn body(lines: &[String], server: Capabilities) -> String {
+    let text = lines.join("\n");
+    match (server.body, server.body_markup) {
+        (false, _) => String::new(),
+        (true, true) => entities(&text),
+        (true, false) => plain(&text),
+    }
+}
+
+/// Text for whom `<` may or may not be markup: in the notation of [`text`], it is there for neither.
+fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' | '>' | '&' => shown.push_str(&format!("\\x{:02x}", u32::from(character))),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
+fn entities(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '&' => shown.push_str("&amp;"),
+            '"' => shown.push_str("&quot;"),
+            '\'' => shown.push_str("&#39;"),
+            other => shown.push(other),
+        }
+    }
+    shown
+}

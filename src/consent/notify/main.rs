@@ -1,0 +1,164 @@
+//! `gated-notify` from start to end: one desktop on the session bus, one registration on the system bus, each looked for
+//! again when it goes.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tracing::{error, info, warn};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use zbus::connection;
+
+use crate::common::bus::INSIDE_SOCKET;
+use crate::common::path::RawPath;
+use crate::consent::bus::{Asked, BusAgent, Registration};
+
+use super::Notifier;
+use super::draw::Person;
+use super::queue::Limits;
+use super::server::Desktop;
+
+/// How long after a failure to try again.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How long a server may be away, as when it is restarted, before the daemon is told not to ask here.
+const AWAY: Duration = Duration::from_secs(5);
+/// The longest that the bus or the daemon may take for a call.
+const CALL: Duration = Duration::from_secs(10);
+
+/// Show requests of gated sessions as desktop notifications and bring the answers back. Started with the desktop
+#[derive(Debug, Parser)]
+#[command(name = "gated-notify", version)]
+pub struct Arguments {}
+
+pub fn main() -> ExitCode {
+    let Arguments {} = Arguments::parse();
+    start_tracing();
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refusal) => {
+            error!("{refusal}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why the notifier does not run.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    /// Root would be asked about everybody's sessions, and has no need to.
+    #[error("gated-notify is for the person at a desktop; it does not run as root")]
+    Root,
+    #[error("gated-notify does not run inside a session: whoever asks there cannot answer")]
+    Inside,
+    #[error("gated-notify cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+fn run() -> Result<(), Refusal> {
+    let uid = rustix::process::geteuid();
+    if uid.is_root() {
+        return Err(Refusal::Root);
+    }
+    // The daemon refuses it too, and does not rely on this.
+    if Path::new(INSIDE_SOCKET).exists() {
+        return Err(Refusal::Inside);
+    }
+    let home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).map(RawPath::from);
+    let person = Person { uid: uid.as_raw(), home };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(person))?;
+    Ok(())
+}
+
+/// To the journal where stderr is one, as of a user service; else to stderr.
+fn start_tracing() {
+    let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());
+    let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
+    match journal {
+        Some(journal) => registry.with(journal.with_field_prefix(None)).init(),
+        None => {
+            let plain = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).with_target(false);
+            registry.with(plain).init();
+        }
+    }
+}
+
+async fn serve(person: Person) -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (asked, mut arrivals) = mpsc::unbounded_channel();
+    let (able, is_able) = watch::channel(false);
+    let mut notifier = Notifier::new(Desktop::new(), person, Limits::default(), able);
+    let asking = async move {
+        tokio::select! {
+            () = ask(asked, is_able) => {}
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        // With the registration goes the sender, and with that the notifier.
+    };
+    tokio::join!(asking, notifier.run(&mut arrivals));
+    Ok(())
+}
+
+/// Is registered with the daemon whenever requests can be shown, and hands them on.
+async fn ask(asked: mpsc::UnboundedSender<Asked>, mut able: watch::Receiver<bool>) {
+    loop {
+        if able.wait_for(|able| *able).await.is_err() {
+            return;
+        }
+        match registered(&asked, &mut able).await {
+            Ok(()) => {}
+            Err(error) => warn!(%error, "no requests from gatedd"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Until the connection is lost or there is nothing to show requests by.
+async fn registered(
+    asked: &mpsc::UnboundedSender<Asked>,
+    able: &mut watch::Receiver<bool>,
+) -> Result<(), crate::consent::bus::BusError> {
+    let connection = connection::Builder::system().method_timeout(CALL).build().await?;
+    let mut agent = BusAgent::register(&connection, Registration { kind: "desktop", session: None }).await?;
+    info!("a consent agent from now on");
+    loop {
+        tokio::select! {
+            next = agent.next() => match next {
+                Some(next) => {
+                    if asked.send(next).is_err() {
+                        return Ok(());
+                    }
+                }
+                None => {
+                    warn!("the system bus is gone");
+                    return Ok(());
+                }
+            },
+            () = unable(able) => {
+                warn!("nothing to show requests by; they are left to gatedctl");
+                agent.unregister().await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Waits until requests can no longer be shown, and not soon again either.
+async fn unable(able: &mut watch::Receiver<bool>) {
+    loop {
+        if able.wait_for(|able| !able).await.is_err() {
+            return;
+        }
+        match tokio::time::timeout(AWAY, able.wait_for(|able| *able)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! `gatedctl` against a daemon that is simulated on a private bus, by the interface of `dbus/`. Needs no root.
+
+mod answers;
+mod audit;
+mod daemon;
+mod outside;
+mod shells;
+#[path = "../support/mod.rs"]
+mod support;
+mod tables;
