@@ -85,6 +85,19 @@ impl<'a> House<'a> {
         self.sandbox.start_line(Side::Bare, &line, None)
     }
 
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        self.daemon.errors_so_far()
+    }
+
+    /// A command of the test user's with a desktop's bus too.
+    pub fn on_desktop<S: AsRef<OsStr>>(&self, session: &Bus, command: &[S]) -> Running<'a> {
+        let mut line = environment(&self.bus);
+        line.push(format!("DBUS_SESSION_BUS_ADDRESS={}", session.address).into());
+        line.extend(command.iter().map(|word| word.as_ref().to_owned()));
+        self.sandbox.start_line(Side::Bare, &line, None)
+    }
+
     /// A part of this program beside the daemon, as the test user.
     pub fn beside(&self, part: &str, arguments: &[&str]) -> Running<'a> {
         let mut line = environment(&self.bus);

@@ -12,12 +12,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::memory;
+use crate::support::system_bus::Bus;
 use crate::support::{Running, Sandbox, Side, until};
 use crate::table::{Line, Runs, Target};
 use house::House;
 
 /// Requests of one measurement.
 const REQUESTS: usize = 200;
+/// As often as the notifier and its desktop are started anew, and notifications of each time: `gated-notify` shows six a minute.
+const DESKTOPS: usize = 3;
+const SHOWN: usize = 5;
 const STARTS: usize = 40;
 const SESSIONS: usize = 100;
 /// Threads of the hostile tool; 64 of their requests wait in the daemon, the others are refused and come again.
@@ -46,6 +50,7 @@ pub fn inside(part: &str, arguments: &[String]) -> bool {
 
 pub fn lines() -> Vec<Line> {
     let mut lines = Vec::new();
+    lines.extend(notified());
     lines.extend(asked_and_answered());
     lines.push(synchronised());
     lines.push(start_of_true());
@@ -80,14 +85,8 @@ fn round(house: &House<'_>, how: &str, flood: &str, count: usize) -> (Vec<f64>, 
 }
 
 fn measured(house: &House<'_>, agent: &Running<'_>, count: usize) -> (Vec<f64>, Vec<f64>) {
-    // A directory of its own for each tool, whose names are the same.
-    let directory = house.sandbox.outside();
-    let tool = house.sandbox.inside("asks", &[directory.as_os_str(), count.to_string().as_ref()]);
-    let outcome = house.run("calm", &tool).finish();
-    outcome.assert_code(0);
-    let calls = times(&outcome.out());
+    let calls = asked(house, count);
     let answers = times(&agent.so_far());
-    assert_eq!(calls.len(), count, "every request was answered");
     let (mut to, mut from) = (Vec::new(), Vec::new());
     for (name, (called, returned)) in calls {
         let (asked, answered) = answers[&name];
@@ -95,6 +94,17 @@ fn measured(house: &House<'_>, agent: &Running<'_>, count: usize) -> (Vec<f64>, 
         from.push((returned - answered) as f64 / 1e6);
     }
     (to, from)
+}
+
+/// When a tool called and when it went on, by the names of what it made.
+fn asked(house: &House<'_>, count: usize) -> HashMap<String, (i64, i64)> {
+    let directory = house.sandbox.outside();
+    let tool = house.sandbox.inside("asks", &[directory.as_os_str(), count.to_string().as_ref()]);
+    let outcome = house.run("calm", &tool).finish();
+    outcome.assert_code(0);
+    let calls = times(&outcome.out());
+    assert_eq!(calls.len(), count, "every request was answered");
+    calls
 }
 
 fn asked_and_answered() -> Vec<Line> {
@@ -109,6 +119,37 @@ fn asked_and_answered() -> Vec<Line> {
         lines.push(line(name, "ms", Runs::new(from), Target::AtMost(5.0)));
     }
     lines
+}
+
+/// Through the real gated-notify to a server of notifications that is this program, and from a click there back.
+fn notified() -> Vec<Line> {
+    let sandbox = house::sandbox();
+    let (mut to, mut from) = (Vec::new(), Vec::new());
+    for _ in 0..DESKTOPS {
+        let house = House::start(&sandbox);
+        let session = Bus::start();
+        let desktop = house.on_desktop(&session, &sandbox.inside::<&str>("desktop", &[]));
+        ready(&desktop, "a notification server");
+        let notifier = house.on_desktop(&session, &[house::program(&sandbox, "gated-notify")]);
+        until("gated-notify to register", || house.log().contains("a consent agent is registered").then_some(()));
+        let calls = asked(&house, SHOWN);
+        // One after the other: their numbers say which is which.
+        let shown = until("all notifications", || {
+            let shown = times(&desktop.so_far());
+            (shown.len() >= SHOWN).then_some(shown)
+        });
+        for at in 0..SHOWN {
+            let (called, returned) = calls[&format!("calm-{at}")];
+            let (shown, pressed) = shown[&(at + 1).to_string()];
+            to.push((shown - called) as f64 / 1e6);
+            from.push((returned - pressed) as f64 / 1e6);
+        }
+        drop(notifier);
+    }
+    vec![
+        line("call to notification", "ms", Runs::new(to), Target::AtMost(20.0)),
+        line("click to tool resumed", "ms", Runs::new(from), Target::AtMost(5.0)),
+    ]
 }
 
 /// What of every answer is the disk's: a record written and synchronised, where the audit log is.
