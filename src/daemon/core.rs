@@ -305,10 +305,13 @@ impl Core {
         let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
         let selector = match name.starts_with('/') {
             // Of those that came with the call; no file is opened.
-            true => ProfileSelector::File(PathBuf::from(name)),
-            false => ProfileSelector::Name(name),
+            true => ProfileSelector::File(PathBuf::from(&name)),
+            false => ProfileSelector::Name(name.clone()),
         };
         let mut profile = policy.load(selector, &opening.profiles, &context)?;
+        if name.starts_with('/') {
+            profile.protect(RawPath::from(PathBuf::from(name)));
+        }
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
