@@ -75,7 +75,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         leave_root(&caller.invoking, false)?;
     }
     let place = match &arguments.session {
-        Some(session) => Place::Session(session.clone()),
+        Some(session) => Place::Session { session: session.clone(), directory: directory.path },
         None => Place::New(Opening {
             profile: arguments.profile_name()?,
             directory: directory.path,
@@ -114,7 +114,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         };
         let Order { start, terminal, .. } = order;
         let client = Client::new(link, terminal, start.on_terminal, start.ignored_signals, screen)?;
-        let only_own = matches!(place, Place::Session(_));
+        let only_own = matches!(place, Place::Session { .. });
         let mut events = EventPipe::new(events, copy, client.call(), only_own).map_err(step("read events"))?;
         let answering = async {
             if let (Some(registration), Some(agent)) = (registration, agent) {
