@@ -97,7 +97,7 @@ fn nothing_in_a_session_answers_for_it() {
     for command in [
         format!("busctl call {MANAGER} Decide 'ssa{{sv}}' {request} once 0"),
         format!("busctl call {MANAGER} RegisterAgent 'a{{sv}}' 0"),
-        format!("busctl call {MANAGER} OpenSession 'a{{sv}}' 0"),
+        format!("busctl call {MANAGER} OpenSession 'a{{sv}}' 1 directory ay 5 47 104 111 109 101"),
         format!("busctl call {MANAGER} RevokeGrant 'sa{{sv}}' '' 1 all b true"),
     ] {
         for done in [from_inside(&command), from_group(&command)] {
