@@ -324,7 +324,7 @@ impl Desk<'_> {
                 if current || gone {
                     self.open = self.open.saturating_sub(1);
                 }
-                self.deny_if_nobody();
+                self.apply(Vec::new());
             }
         }
     }

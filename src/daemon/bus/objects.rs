@@ -27,11 +27,11 @@ type Dict = HashMap<&'static str, Variant<'static>>;
 type Managed = HashMap<OwnedObjectPath, HashMap<&'static str, Dict>>;
 
 /// Bytes of objects that are listed together at the most, the rest is left out: a message above 32 MiB would cost the daemon
-/// its connection (`max_message_size`, dbus-daemon(1)). Each can be asked for alone.
-pub const MOST_LISTED: usize = 16 << 20;
+/// its connection (`max_message_size`, dbus-daemon(1)), and a long one everybody else's time. Each can be asked for alone.
+pub const MOST_LISTED: usize = 4 << 20;
 
 /// About what an object takes besides what is counted.
-const FIXED: usize = 2048;
+const FIXED: usize = 1024;
 
 /// One session on the bus.
 struct SessionObject {
