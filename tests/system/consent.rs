@@ -113,6 +113,8 @@ fn the_person_at_the_terminal_is_asked() {
     };
     screen("notes", 1);
     assert!(!system.path("/home/alice/notes").exists());
+    // What was typed before a person can have read it does not count.
+    screen(" s] > ", 3);
     running.write("o\n");
     screen("wrote 0", 1);
     // The second is answered elsewhere, and the prompt goes away by itself.
