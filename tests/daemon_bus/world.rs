@@ -324,6 +324,7 @@ pub struct Client(pub Connection);
 pub fn refusal<T: std::fmt::Debug>(result: Result<T, zbus::Error>) -> String {
     match result {
         Err(zbus::Error::MethodError(name, ..)) => name.trim_start_matches("org.gated.Gated1.Error.").to_owned(),
+        Err(zbus::Error::FDO(error)) => zbus::DBusError::name(&*error).to_string(),
         other => panic!("not refused: {other:?}"),
     }
 }
