@@ -124,10 +124,10 @@ fn sweep() {
     entries.extend(entries.clone().iter().flat_map(|folder| -> Vec<PathBuf> { below(folder) }));
     for path in entries {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let owner = name.strip_prefix("gated-system-").and_then(|rest| rest.split('-').next());
+        let owner = name.strip_prefix("gated-system-").and_then(|rest| rest.split(['-', '.']).next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             if !path.starts_with(&folders[1]) {
-                let _ = fs::remove_dir_all(&path);
+                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
                 continue;
             }
             // A system whose test process was killed lives on.
