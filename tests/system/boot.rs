@@ -115,7 +115,7 @@ fn is_booted_by_systemd() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// Removes what a test process left that was killed: nothing runs there any more.
+/// Ends and removes what a test process left that was killed.
 fn sweep() {
     let folders = [base::place(), PathBuf::from("/sys/fs/cgroup")];
     let below =
@@ -124,9 +124,17 @@ fn sweep() {
     entries.extend(entries.clone().iter().flat_map(|folder| -> Vec<PathBuf> { below(folder) }));
     for path in entries {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let owner = name.strip_prefix("gated-system-").and_then(|rest| rest.split('-').next());
+        let owner = name.strip_prefix("gated-system-").and_then(|rest| rest.split(['-', '.']).next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = if path.starts_with(&folders[1]) { remove_group(&path) } else { fs::remove_dir_all(&path) };
+            if !path.starts_with(&folders[1]) {
+                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+                continue;
+            }
+            // A system whose test process was killed lives on.
+            until("what was left to end", || {
+                kill_group(&path);
+                remove_group(&path).ok().or_else(|| (!path.exists()).then_some(()))
+            });
         }
     }
 }
@@ -263,6 +271,15 @@ impl System {
         Running::start(inside, format!("{user}, apart: {command}"))
     }
 
+    /// The same on a terminal of its own, which is its only stdin, stdout and stderr.
+    pub fn start_on(&self, terminal: fs::File, user: &str, command: &str) -> Child {
+        let mut inside = self.inside();
+        inside.args(["setsid", "--ctty", "--wait", "setpriv", "--reuid", user, "--regid", user, "--init-groups"]);
+        inside.args(["--reset-env", "/bin/bash", "-c", &format!("cd; export TERM=xterm; {command}")]);
+        let again = || terminal.try_clone().expect("a descriptor");
+        inside.stdin(again()).stdout(again()).stderr(again()).spawn().expect("nsenter")
+    }
+
     /// A script of the project, as `make` runs it on a system that is booted.
     pub fn script(&self, name: &str) -> Done {
         let text =
@@ -300,6 +317,19 @@ impl Drop for System {
         }
         let _ = fs::remove_file(self.run.with_extension("log"));
         fs::remove_dir(&self.run).expect("nothing is mounted there any more");
+    }
+}
+
+/// Kills what runs in a control group and those in it.
+fn kill_group(group: &Path) {
+    let pids = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    for process in pids.lines().filter_map(|pid| PidFd::open(pid.parse().ok()?).ok()) {
+        process.kill(libc::SIGKILL);
+    }
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            kill_group(&entry.path());
+        }
     }
 }
 

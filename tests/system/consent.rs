@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 
 use super::boot::System;
 use super::session::{PROJECT, Shell, asked, audit, waiting_for};
-use super::support::until;
+use super::support::terminal::{read_screen, type_keys};
+use super::support::{pty, until};
 
 pub const TESTS: &[super::Test] = &[
     ("a_second_terminal_approves", a_second_terminal_approves),
@@ -102,28 +103,30 @@ fn the_person_at_the_terminal_is_asked() {
     let tool = "tty\necho hello >/home/alice/notes\necho wrote $?\necho more >/home/alice/more\necho wrote $?\n";
     system.run("alice", &format!("mkdir {PROJECT}")).ok();
     system.write(&format!("{PROJECT}/tool"), tool);
-    let recorded = "script --quiet --flush --return --command 'gated-run -- sh tool' ../screen";
-    let command = format!("cd {PROJECT} && TERM=xterm exec {recorded}");
-    let mut running = system.start("alice", &command);
-    let screen = |what: &str, count: usize| {
+    let (master, terminal) = pty();
+    // As login(1) does.
+    std::os::unix::fs::fchown(&terminal, Some(1000), None).expect("chown of a terminal");
+    let mut running = system.start_on(terminal, "alice", &format!("cd {PROJECT}; gated-run -- sh tool"));
+    let mut seen = Vec::new();
+    let mut screen = |what: &str, count: usize| {
         until(what, || {
-            let text = std::fs::read(system.path("/home/alice/screen")).ok()?;
-            (String::from_utf8_lossy(&text).matches(what).count() >= count).then_some(())
+            read_screen(&master, &mut seen);
+            (String::from_utf8_lossy(&seen).matches(what).count() >= count).then_some(())
         });
     };
-    screen("notes", 1);
-    assert!(!system.path("/home/alice/notes").exists());
     // What was typed before a person can have read it does not count.
     screen(" s] > ", 3);
-    running.write("o\n");
+    assert!(!system.path("/home/alice/notes").exists());
+    type_keys(&master, "o\r");
     screen("wrote 0", 1);
     // The second is answered elsewhere, and the prompt goes away by itself.
+    screen("wants to create", 2);
     let request = waiting_for(&system, "alice", "/home/alice/more");
     system.run("alice", &format!("gatedctl approve {request}")).code(0);
     screen("wrote 0", 2);
-    running.done().code(0);
+    screen("/dev/pts/", 1);
+    assert!(running.wait().expect("a child").success());
     assert_eq!(system.read("/home/alice/more"), "more\n");
-    assert!(system.read("/home/alice/screen").contains("/dev/pts/"));
 }
 
 fn a_client_that_goes_takes_its_call_along() {
