@@ -6,7 +6,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gated::common::bus::{BUS_NAME, MANAGER_INTERFACE, MANAGER_PATH, REQUEST_INTERFACE};
+use gated::common::bus::{
+    BUS_NAME, MANAGER_INTERFACE, MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTERFACE, SESSIONS_PATH,
+};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::support::system_bus::Bus;
@@ -133,6 +135,12 @@ impl Machine {
         let list = self.property(MANAGER_PATH, MANAGER_INTERFACE, "Sessions").expect("the daemon is there");
         let list = Vec::<OwnedObjectPath>::try_from(list).unwrap();
         list.iter().map(|path| path.rsplit('/').next().unwrap().to_owned()).collect()
+    }
+
+    pub fn state(&self, session: &str) -> String {
+        let path = format!("{SESSIONS_PATH}/{session}");
+        let state = self.property(&path, SESSION_INTERFACE, "State").expect("the session is there");
+        String::try_from(state).unwrap()
     }
 
     /// The id of the request that waits for this object.

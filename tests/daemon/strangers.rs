@@ -76,10 +76,10 @@ fn strangers() {
     daemon.pidfd.kill(libc::SIGKILL);
     drop(daemon);
     let door = socket.clone();
+    let before = fs::metadata(&door).unwrap().created().unwrap();
     let holders = std::thread::spawn(move || {
-        let before = fs::metadata(&door).map(|meta| std::os::unix::fs::MetadataExt::ino(&meta)).unwrap();
         until("the new socket", || {
-            let now = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&door).ok()?);
+            let now = fs::metadata(&door).ok()?.created().unwrap();
             (now != before).then_some(())
         });
         // Who waits for the supervisor of this session is told wrong tokens, and nothing at all.
@@ -91,21 +91,19 @@ fn strangers() {
     });
     let next = machine.daemon();
     let held = holders.join().unwrap();
+    // The start waits for sessions for two seconds, and a stranger may be silent for five.
+    assert_eq!(machine.state(&session), "running");
     for uid in [NOBODY, user::UID] {
         for token in [None, Some(Token([0; 16]))] {
             let stream = connections(&socket, uid, 1).remove(0);
             assert!(is_turned_away(stream, &hello(&session, token)));
         }
     }
-    // As long as it was found again, a prompt is answered.
-    until("the session to be back", || (machine.sessions() == [session.clone()]).then_some(()));
-    let wanted = machine.sandbox.outside().join("wanted");
     fs::write(&go, "").unwrap();
     let done = client.finish();
     done.assert_code(0);
     assert_eq!(done.out(), "went on\n");
     drop(held);
-    assert!(!wanted.exists());
     machine.over();
     drop(next);
 }
