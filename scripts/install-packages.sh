@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that something here needs, and nothing that is there already.
-#   scripts/install-packages.sh run|test
+#   scripts/install-packages.sh run|bench|test
 # Each line of a list is PACKAGE:PROBE; the package counts as there if the command or file PROBE is. Ends with 1, saying
 # what to install, if something is still missing.
 set -eu
@@ -11,6 +11,10 @@ git:git
 python3:python3
 bsdutils:script
 util-linux:setpriv
+"
+bench="
+$run
+dbus-daemon:dbus-daemon
 "
 test="
 $run
@@ -54,8 +58,9 @@ notify-osd:/usr/share/glib-2.0/schemas/com.canonical.NotifyOSD.gschema.xml
 
 case "${1-}" in
     run) wanted=$run ;;
+    bench) wanted=$bench ;;
     test) wanted=$test ;;
-    *) echo "usage: $0 run|test" >&2; exit 2 ;;
+    *) echo "usage: $0 run|bench|test" >&2; exit 2 ;;
 esac
 
 # Whether a probe finds what it looks for. `python3 -m venv` needs the module ensurepip, which Debian packages apart.

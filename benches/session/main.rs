@@ -2,9 +2,10 @@
 //! the same user. `scripts/bench.sh` runs this after the other benchmarks and it takes their figures into its table.
 //!
 //! Runs as root. Arguments that start with `-` are cargo's and ignored; another is the one part to measure: `calls`,
-//! `start`, `decision` or `memory`.
+//! `start`, `decision`, `memory` or `daemon`.
 
 mod calls;
+mod daemon;
 mod memory;
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -46,6 +47,9 @@ fn main() {
     if wants("memory") {
         lines.extend(memory_of_session());
     }
+    if wants("daemon") {
+        lines.extend(daemon::lines());
+    }
     let table = table::show(&lines);
     print!("{table}");
     let file = target_directory().join("bench/session.txt");
@@ -55,6 +59,9 @@ fn main() {
 }
 
 fn inside(part: &str, args: &[String]) {
+    if daemon::inside(part, args) {
+        return;
+    }
     match (part, args) {
         ("calls", [workspace]) => {
             calls::run(Path::new(workspace), IN_WORKSPACE);

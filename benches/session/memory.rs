@@ -22,21 +22,33 @@ fn field(text: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
+fn read(pid: i32, file: &str) -> String {
+    fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+}
+
+/// Of one process.
+pub fn of(pid: i32) -> Memory {
+    let (status, rollup) = (read(pid, "status"), read(pid, "smaps_rollup"));
+    Memory {
+        processes: 1,
+        pss: field(&rollup, "Pss"),
+        private: field(&rollup, "Private_Clean") + field(&rollup, "Private_Dirty"),
+        rss: field(&status, "VmRSS"),
+        peak: field(&status, "VmHWM"),
+    }
+}
+
 /// Of every process named `gated-session` below `root`.
 pub fn of_session_below(root: i32) -> Memory {
     let mut memory = Memory { processes: 0, pss: 0, private: 0, rss: 0, peak: 0 };
-    for process in descendants(root) {
-        let read = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", process.pid)).unwrap_or_default();
-        let status = read("status");
-        if !status.starts_with("Name:\tgated-session\n") {
-            continue;
-        }
-        let rollup = read("smaps_rollup");
+    let ours = descendants(root).into_iter().map(|process| process.pid);
+    for pid in ours.filter(|&pid| read(pid, "status").starts_with("Name:\tgated-session\n")) {
+        let one = of(pid);
         memory.processes += 1;
-        memory.pss += field(&rollup, "Pss");
-        memory.private += field(&rollup, "Private_Clean") + field(&rollup, "Private_Dirty");
-        memory.rss += field(&status, "VmRSS");
-        memory.peak = memory.peak.max(field(&status, "VmHWM"));
+        memory.pss += one.pss;
+        memory.private += one.private;
+        memory.rss += one.rss;
+        memory.peak = memory.peak.max(one.peak);
     }
     memory
 }

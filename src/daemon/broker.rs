@@ -29,6 +29,9 @@ use crate::common::path::RawPath;
 use crate::common::wire::{FromSession, RunningCall, ToSession};
 use crate::policy::Grant;
 
+/// Decisions of one moment that are recorded together with those of others at the most.
+const MOST_TOGETHER: usize = 16;
+
 /// What a broker knows of its session.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
@@ -252,9 +255,13 @@ impl Desk<'_> {
                 }
                 message = from.recv() => match message {
                     None => break None,
-                    Some(message) => if let Err(fault) = self.take(message) {
-                        break Some(fault);
-                    },
+                    Some(message) => {
+                        if let Err(fault) = self.take(message) {
+                            break Some(fault);
+                        }
+                        // One at a time: a session that never stops talking would hold up every other on this thread.
+                        tokio::task::yield_now().await;
+                    }
                 },
                 Some(reply) = replies.recv() => self.reply(reply),
                 Some(told) = controlled(control.as_mut()) => self.obey(told),
@@ -302,6 +309,7 @@ impl Desk<'_> {
                 self.records.call_ended(call, ended);
                 self.view.call_ended(call);
             }
+            FromSession::CallsOver(calls) => calls.into_iter().for_each(|call| self.view.call_over(call)),
             FromSession::Hello(_) | FromSession::Ready { .. } | FromSession::Failed(_) => {}
         }
         Ok(())
@@ -403,7 +411,10 @@ async fn release(
     view: &View,
     home: &RawPath,
 ) {
-    while let Some(batch) = settle.recv().await {
+    let mut decided: Vec<Vec<Settled>> = Vec::new();
+    // What fell while the disk was at work goes together: one more synchronisation for all of it.
+    while settle.recv_many(&mut decided, MOST_TOGETHER).await > 0 {
+        let batch: Vec<Settled> = decided.drain(..).flatten().collect();
         let audit = Arc::clone(&records.audit);
         let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.line(settled)).collect();
         let written = tokio::task::spawn_blocking(move || write_all(audit.as_ref(), &lines)).await.unwrap_or_default();
@@ -427,6 +438,7 @@ async fn release(
             if settled.outcome != Outcome::Cancelled {
                 let _ = to.send(ToSession::Decided(decision(&settled)));
             }
+            tokio::task::yield_now().await;
         }
     }
 }

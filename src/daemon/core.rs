@@ -160,6 +160,9 @@ pub struct Waiting {
     pub prompt: Prompt,
 }
 
+/// A waiting request's number on the bus, its session, and who was told of it.
+type Numbered = (u64, SessionId, Vec<String>);
+
 /// What is fixed while the daemon runs.
 pub struct Setting {
     pub engine: Rc<dyn Engine>,
@@ -183,8 +186,7 @@ pub struct Core {
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
-    /// Waiting requests: their number on the bus, and who was told.
-    requests: RefCell<BTreeMap<RequestId, (u64, SessionId, Vec<String>)>>,
+    requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
     over: RefCell<VecDeque<RequestId>>,
     /// Sessions that are being started, by their user.
@@ -303,10 +305,13 @@ impl Core {
         let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
         let selector = match name.starts_with('/') {
             // Of those that came with the call; no file is opened.
-            true => ProfileSelector::File(PathBuf::from(name)),
-            false => ProfileSelector::Name(name),
+            true => ProfileSelector::File(PathBuf::from(&name)),
+            false => ProfileSelector::Name(name.clone()),
         };
         let mut profile = policy.load(selector, &opening.profiles, &context)?;
+        if name.starts_with('/') {
+            profile.protect(RawPath::from(PathBuf::from(name)));
+        }
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
@@ -552,9 +557,7 @@ impl Core {
             .map(|prompt| (prompt.request.id, prompt))
             .collect();
         let mut requests = self.requests.borrow_mut();
-        let gone = |known: &RequestId, (_, session, _): &mut (u64, SessionId, Vec<String>)| {
-            session == id && !prompts.contains_key(known)
-        };
+        let gone = |known: &RequestId, (_, session, _): &mut Numbered| session == id && !prompts.contains_key(known);
         for (request, (number, _, told)) in requests.extract_if(.., gone) {
             let mut over = self.over.borrow_mut();
             if over.len() >= MOST_OVER {

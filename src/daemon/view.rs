@@ -61,7 +61,8 @@ impl View {
 
     pub(super) fn granted(&self, grant: Grant) {
         let mut grants = self.grants.borrow_mut();
-        if !grants.iter().any(|held| held.grant.id == grant.id) {
+        // As the supervisor does: of equal ones the first has the name that revokes it.
+        if !grants.iter().any(|held| held.grant.equals(&grant)) {
             grants.push(Held { grant, given: super::core::now_micros() });
         }
     }
@@ -92,6 +93,10 @@ impl View {
 
     pub(super) fn call_ended(&self, call: CallId) {
         self.calls.borrow_mut().remove(&call);
+    }
+
+    /// Nobody is left of it; until then what it left behind has what was granted to it.
+    pub(super) fn call_over(&self, call: CallId) {
         self.grants.borrow_mut().retain(|held| held.grant.call != Some(call));
     }
 

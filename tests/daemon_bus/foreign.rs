@@ -113,7 +113,8 @@ fn another_user_sees_hears_and_changes_nothing() {
         // Replies to its own calls, and what the bus says of names; nothing of gated's.
         assert!(strangers_agent.is_left_alone());
         let _last = stranger.managed().await;
-        while let Ok(Some(Ok(message))) = tokio::time::timeout(std::time::Duration::from_millis(50), heard.next()).await {
+        while let Ok(Some(Ok(message))) = tokio::time::timeout(std::time::Duration::from_millis(50), heard.next()).await
+        {
             let header = message.header();
             let of_bus = header.interface().is_some_and(|name| name.as_str() == "org.freedesktop.DBus");
             let is_reply = header.reply_serial().is_some();
@@ -214,7 +215,8 @@ fn polkit_lets_who_it_names_and_nobody_else() {
             STRANGER.0,
             action::EDIT_POLICY
         );
-        let actions = [action::ANSWER_FOR_OTHERS, action::MANAGE_SESSIONS, action::EDIT_POLICY, action::GRANT_SENSITIVE];
+        let actions =
+            [action::ANSWER_FOR_OTHERS, action::MANAGE_SESSIONS, action::EDIT_POLICY, action::GRANT_SENSITIVE];
         let _polkitd = bus.start_polkit(&actions.map(|action| (action, "no")), &rules);
         bus.wait_for("org.freedesktop.PolicyKit1").await;
         let world = World::start(&bus.address).await;

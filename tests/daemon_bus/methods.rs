@@ -21,7 +21,11 @@ fn a_session_is_opened_shown_and_stopped() {
         let world = World::start(bus.address()).await;
         let client = world.connect().await;
         let mut options = opening();
-        options.extend([("profile", Variant::from("own")), ("profiles", own("")), ("home", Variant::from(b"/h".to_vec()))]);
+        options.extend([
+            ("profile", Variant::from("own")),
+            ("profiles", own("")),
+            ("home", Variant::from(b"/h".to_vec())),
+        ]);
         let body = (options,);
         let (opened, (mut supervisor, launch)) = tokio::join!(client.manager("OpenSession", &body), async {
             let mut supervisor = world.supervisor().await;
@@ -33,7 +37,10 @@ fn a_session_is_opened_shown_and_stopped() {
         assert_eq!((launch.session.0.as_str(), launch.ends), (id.as_str(), Ends::WhenStopped));
         assert_eq!((launch.directory.as_bytes(), launch.home.unwrap().as_bytes()), (&b"/work"[..], &b"/h"[..]));
         let rendezvous = launch.rendezvous.unwrap();
-        assert_eq!(rendezvous.socket.as_bytes(), world.place.path().join("supervisors.sock").as_os_str().as_encoded_bytes());
+        assert_eq!(
+            rendezvous.socket.as_bytes(),
+            world.place.path().join("supervisors.sock").as_os_str().as_encoded_bytes()
+        );
         // No session changes what is gated's own.
         let profile = gated::policy::Profile::decode(&launch.profile).unwrap();
         assert!(profile.protected.iter().any(|path| path.as_bytes() == b"/gateds-own"));
@@ -43,7 +50,10 @@ fn a_session_is_opened_shown_and_stopped() {
         world.until("the call", |core| core.sessions.borrow().values().any(|live| !live.calls().is_empty())).await;
         let get = async |name: &str| client.property(path.as_str(), SESSION_INTERFACE, name).await.unwrap();
         let text = async |name: &str| String::try_from(get(name).await).unwrap();
-        assert_eq!((text("Id").await, text("Profile").await, text("State").await), (id, "own".into(), "running".into()));
+        assert_eq!(
+            (text("Id").await, text("Profile").await, text("State").await),
+            (id, "own".into(), "running".into())
+        );
         assert_eq!(text("Unit").await, "");
         assert_eq!(u32::try_from(get("User").await).unwrap(), rustix::process::getuid().as_raw());
         assert_eq!(Vec::<u8>::try_from(get("Directory").await).unwrap(), b"/work");
@@ -63,7 +73,10 @@ fn a_session_is_opened_shown_and_stopped() {
         world.until("the session's end", |core| core.sessions.borrow().is_empty()).await;
         assert_eq!(*world.killed.borrow(), [session.clone()], "what may be left is killed");
         assert!(client.managed().await.unwrap().is_empty());
-        assert_eq!(refusal(client.manager("ListGrants", &(HashMap::from([("session", Variant::from(session.0))]),)).await), "NoSuchSession");
+        assert_eq!(
+            refusal(client.manager("ListGrants", &(HashMap::from([("session", Variant::from(session.0))]),)).await),
+            "NoSuchSession"
+        );
     });
 }
 
@@ -118,7 +131,8 @@ fn a_command_goes_to_its_supervisor_with_its_descriptors() {
             assert_eq!(text, "mark");
         }
         // A further one, into the session that runs.
-        let further = HashMap::from([("session", Variant::from(id.clone())), ("directory", Variant::from(b"/w2".to_vec()))]);
+        let further =
+            HashMap::from([("session", Variant::from(id.clone())), ("directory", Variant::from(b"/w2".to_vec()))]);
         let ran = client.manager("Run", &order(&file, further)).await.unwrap();
         let (same, none): (String, HashMap<String, OwnedVariant>) = ran.body().deserialize().unwrap();
         assert_eq!((same, none.len()), (id, 0));
@@ -169,7 +183,11 @@ fn what_a_call_does_not_know_is_refused() {
         assert_eq!(refusal(client.manager("Decide", &(format!("{:032x}", 1), "once", odd())).await), "InvalidArgument");
         // Known, and of another type or shape.
         for key in ["profile", "directory", "home", "profiles", "user"] {
-            assert_eq!(refusal(client.manager("OpenSession", &(with(opening(), key),)).await), "InvalidOption", "{key}");
+            assert_eq!(
+                refusal(client.manager("OpenSession", &(with(opening(), key),)).await),
+                "InvalidOption",
+                "{key}"
+            );
         }
         for path in ["", "work", "/work/", "/a/../b", "/a//b", "/./a", "/a\0b"] {
             let options = HashMap::from([("directory", Variant::from(path.as_bytes().to_vec()))]);
@@ -236,7 +254,10 @@ fn each_refusal_has_its_name() {
         let mut broken = with("profile", "own".into());
         broken.insert("profiles", own("[defaults]\nwrite = \"perhaps\"\n"));
         assert_eq!(refusal(client.manager("OpenSession", &(broken,)).await), "Policy");
-        assert_eq!(refusal(client.manager("OpenSession", &(with("user", "no-such-user".into()),)).await), "InvalidArgument");
+        assert_eq!(
+            refusal(client.manager("OpenSession", &(with("user", "no-such-user".into()),)).await),
+            "InvalidArgument"
+        );
 
         world.fails.set(true);
         assert_eq!(refusal(client.manager("OpenSession", &(opening(),)).await), "Engine");
@@ -350,7 +371,8 @@ fn grants_are_listed_and_revoked() {
             told.body().deserialize::<Vec<HashMap<String, OwnedVariant>>>().unwrap()
         };
         let rows = list().await;
-        let text = |row: &HashMap<String, OwnedVariant>, key: &str| String::try_from(row[key].try_clone().unwrap()).unwrap();
+        let text =
+            |row: &HashMap<String, OwnedVariant>, key: &str| String::try_from(row[key].try_clone().unwrap()).unwrap();
         let shown: Vec<_> = rows.iter().map(|row| (text(row, "scope"), text(row, "lifetime"))).collect();
         let expected = [("/srv/a", "session"), ("/srv/b", "call"), ("/srv/c", "session")];
         assert_eq!(shown, expected.map(|(scope, lifetime)| (scope.to_owned(), lifetime.to_owned())));
@@ -369,7 +391,11 @@ fn grants_are_listed_and_revoked() {
         assert_eq!(revoked, 2);
         assert_eq!(supervisor.message().await, ToSession::Revoke(ids[1]));
         assert_eq!(supervisor.message().await, ToSession::Revoke(ids[2]));
-        world.until("nothing to be left", |core| core.sessions.borrow().values().all(|live| live.view.grants.borrow().is_empty())).await;
+        world
+            .until("nothing to be left", |core| {
+                core.sessions.borrow().values().all(|live| live.view.grants.borrow().is_empty())
+            })
+            .await;
         assert!(list().await.is_empty());
     });
 }
@@ -377,7 +403,11 @@ fn grants_are_listed_and_revoked() {
 struct Nobody;
 
 impl Reach for Nobody {
-    fn ask<'a>(&'a self, _: &'a gated::common::consent::Prompt, _: u32) -> agents::Local<'a, Option<gated::common::consent::Answer>> {
+    fn ask<'a>(
+        &'a self,
+        _: &'a gated::common::consent::Prompt,
+        _: u32,
+    ) -> agents::Local<'a, Option<gated::common::consent::Answer>> {
         Box::pin(async { None })
     }
 
@@ -397,7 +427,11 @@ fn a_user_has_so_many_agents_and_watchers_and_no_more() {
         let uid = rustix::process::getuid().as_raw();
         let speaker = agents::Speaker { uid, by: "x:x".into(), name: "x".into(), groups: Default::default() };
         for number in 0..16 {
-            world.core.agents.register(&format!(":9.{number}"), speaker.clone(), None, std::rc::Rc::new(Nobody)).unwrap();
+            world
+                .core
+                .agents
+                .register(&format!(":9.{number}"), speaker.clone(), None, std::rc::Rc::new(Nobody))
+                .unwrap();
         }
         assert_eq!(refusal(client.manager("RegisterAgent", &(Options::new(),)).await), "TooMany");
         let other = agents::Speaker { uid: uid.wrapping_add(1), ..speaker };
@@ -414,6 +448,10 @@ fn a_user_has_so_many_agents_and_watchers_and_no_more() {
         let sight = gated::daemon::watchers::Sight::All;
         assert!(world.core.watchers.add(sight, uid.wrapping_add(1)).is_ok(), "another user's are counted apart");
         drop(pipes);
-        world.until("the readers' end to be seen", |core| core.watchers.add(gated::daemon::watchers::Sight::All, uid).is_ok()).await;
+        world
+            .until("the readers' end to be seen", |core| {
+                core.watchers.add(gated::daemon::watchers::Sight::All, uid).is_ok()
+            })
+            .await;
     });
 }

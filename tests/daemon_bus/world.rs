@@ -290,7 +290,11 @@ impl World {
 
     /// Waits until something holds of the core.
     #[track_caller]
-    pub fn until<'a>(&'a self, what: &'a str, mut holds: impl FnMut(&Core) -> bool + 'a) -> impl Future<Output = ()> + 'a {
+    pub fn until<'a>(
+        &'a self,
+        what: &'a str,
+        mut holds: impl FnMut(&Core) -> bool + 'a,
+    ) -> impl Future<Output = ()> + 'a {
         async move {
             let end = tokio::time::Instant::now() + LIMIT;
             while !holds(&self.core) {

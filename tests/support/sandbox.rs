@@ -329,6 +329,11 @@ impl Running<'_> {
         String::from_utf8_lossy(&contents(&self.stdout)).into_owned()
     }
 
+    /// What it printed to stderr so far.
+    pub fn errors_so_far(&self) -> String {
+        String::from_utf8_lossy(&contents(&self.stderr)).into_owned()
+    }
+
     /// What gated recorded so far.
     pub fn events_so_far(&self) -> Vec<Value> {
         json_lines(&self.sandbox.events_file(), true)
