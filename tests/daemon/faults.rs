@@ -42,7 +42,8 @@ fn killed_daemon() {
     until("the denial", || client.so_far().contains("refused").then_some(()));
     let next = machine.daemon();
     assert_eq!(machine.sessions().len(), 1);
-    let over = machine.call("Decide", &(request.as_str(), "session", std::collections::HashMap::<&str, zbus::Variant<'_>>::new()));
+    let over = machine
+        .call("Decide", &(request.as_str(), "session", std::collections::HashMap::<&str, zbus::Variant<'_>>::new()));
     assert!(over.is_err(), "an answer to a request of before");
     until("the grant to be known again", || {
         (machine.grants() == [granted.as_os_str().as_encoded_bytes()]).then_some(())
@@ -99,7 +100,9 @@ fn restarted_bus() {
     machine.decide(&request, "once");
     machine.bus.borrow_mut().stop();
     machine.bus.borrow_mut().start_again();
-    until("the daemon to be back", || machine.call("ListGrants", &(std::collections::HashMap::<&str, zbus::Variant<'_>>::new(),)).ok());
+    until("the daemon to be back", || {
+        machine.call("ListGrants", &(std::collections::HashMap::<&str, zbus::Variant<'_>>::new(),)).ok()
+    });
     assert_eq!(machine.sessions().len(), 1);
     fs::write(&go, "").unwrap();
     let request = machine.asked(&second);

@@ -38,7 +38,8 @@ fn calls(args: &[String]) {
         let path = here.as_os_str().as_encoded_bytes();
         let directory =
             || HashMap::from([("directory", Variant::from(path.to_vec())), ("profile", Variant::from("queue"))]);
-        let call = async |method: &str, body: &_| bus.call_method(Some(BUS_NAME), MANAGER_PATH, manager, method, body).await;
+        let call =
+            async |method: &str, body: &_| bus.call_method(Some(BUS_NAME), MANAGER_PATH, manager, method, body).await;
         tell("RegisterAgent", call("RegisterAgent", &(none(),)).await);
         tell("Watch", call("Watch", &(none(),)).await);
         tell("ListGrants", call("ListGrants", &(none(),)).await);
@@ -61,7 +62,8 @@ fn calls(args: &[String]) {
     });
 }
 
-const CALLS: [&str; 8] = ["RegisterAgent", "Watch", "ListGrants", "OpenSession", "Run", "RevokeGrant", "Decide", "Stop"];
+const CALLS: [&str; 8] =
+    ["RegisterAgent", "Watch", "ListGrants", "OpenSession", "Run", "RevokeGrant", "Decide", "Stop"];
 
 fn nothing_is_served() {
     let machine = Machine::new();
