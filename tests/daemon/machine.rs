@@ -12,7 +12,7 @@ use gated::common::bus::{
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::support::system_bus::Bus;
-use super::support::{Running, Sandbox, Side, until};
+use super::support::{PidFd, Running, Sandbox, Side, until};
 
 /// Changes in the workspace are allowed; others wait for somebody, as long as it takes.
 pub const QUEUE: &str = r#"
@@ -183,4 +183,18 @@ pub fn child_of(parent: i32) -> i32 {
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
         children.split_whitespace().next()?.parse().ok()
     })
+}
+
+/// Sessions outlive their daemon; those of a test that failed do not outlive the test.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(self.runtime_directory().join("sessions")).into_iter().flatten().flatten() {
+            let text = fs::read(entry.path()).unwrap_or_default();
+            let kept: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+            let pid = kept["process"][0].as_i64().and_then(|pid| i32::try_from(pid).ok());
+            if let Some(supervisor) = pid.and_then(|pid| PidFd::open(pid).ok()) {
+                supervisor.kill(libc::SIGKILL);
+            }
+        }
+    }
 }
