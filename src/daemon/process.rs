@@ -28,7 +28,7 @@ use super::policyfiles::Snapshot;
 use super::rendezvous::{self, Rendezvous};
 use super::state::{Shelf, StateError};
 use crate::common::path::RawPath;
-use crate::policy::PolicyError;
+use crate::policy::{PolicyError, ceiling};
 
 /// How long the start waits for supervisors of the daemon before; they retry every 100 ms.
 const ADOPTION: Duration = Duration::from_secs(2);
@@ -218,7 +218,8 @@ fn own_files(arguments: &Arguments) -> Vec<RawPath> {
     let programs =
         ["gatedd", "gated-session", "gated-notify", "gated-run", "gatedctl"].map(|name| own.with_file_name(name));
     let records = arguments.audit.parent().map(Path::to_path_buf);
-    let all = programs.into_iter().chain([arguments.runtime.clone()]).chain(records);
+    let policy = ceiling::FOLDERS.map(|folder| arguments.policy_root.join(folder.trim_start_matches('/')));
+    let all = programs.into_iter().chain([arguments.runtime.clone()]).chain(records).chain(policy);
     all.filter_map(|path| std::fs::canonicalize(path).ok()).map(RawPath::from).collect()
 }
 

@@ -114,7 +114,7 @@ fn an_answer_reaches_the_session_that_asked_and_no_other() {
 
 /// The words of a big command line.
 fn big() -> Vec<Untrusted> {
-    (0..64).map(|_| Untrusted::new(vec![b'x'; 4000])).collect()
+    (0..64).map(|_| Untrusted::new(vec![b'x'; 1000])).collect()
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn what_a_session_makes_long_does_not_cost_the_daemon_its_bus() {
         let world = World::start(bus.address()).await;
         let client = world.connect().await;
         let mut supervisors = Vec::new();
-        for session in 0..3 {
+        for session in 0..2 {
             let mut supervisor = world.session(&client, "[prompt]\nno_consent_agent = \"queue\"\n").await;
             for number in 0..64 {
                 let mut request = supervisor.request(session * 100 + number + 1, &format!("/srv/{number}"));
@@ -133,11 +133,11 @@ fn what_a_session_makes_long_does_not_cost_the_daemon_its_bus() {
             }
             supervisors.push(supervisor);
         }
-        world.until("all of it", |core| waiting(core) == 192).await;
+        world.until("all of it", |core| waiting(core) == 128).await;
         let managed = client.managed().await.unwrap();
-        assert!(managed.len() > 10 && managed.len() < 192, "{}", managed.len());
+        assert!(managed.len() > 10 && managed.len() < 128, "{}", managed.len());
         // Each can be looked at still.
-        client.waits_at(192).await;
+        client.waits_at(128).await;
     });
 }
 
@@ -216,7 +216,7 @@ fn what_ends_with_a_session_is_answered_too() {
 }
 
 #[test]
-fn more_sessions_than_a_user_may_have_are_not_started_either() {
+fn a_session_that_does_not_come_to_be_leaves_nothing() {
     run(async {
         let bus = PrivateBus::start();
         let world = World::start(bus.address()).await;

@@ -131,6 +131,14 @@ fn root_may_and_for_whom_the_ceiling_does_not_name_nothing_starts() {
         world.policy("ceiling.toml", "schema = 1\n[users]\nmay_run = [\"daemon\"]\n");
         let root = world.connect().await;
         root.manager("Reload", &(Options::new(),)).await.unwrap();
+        world.policy("profiles/team.toml", "nonsense");
+        match root.manager("Reload", &(Options::new(),)).await {
+            Err(zbus::Error::MethodError(name, Some(text), _)) => {
+                assert_eq!(name.as_str(), "org.gated.Gated1.Error.Policy");
+                assert!(text.starts_with("/etc/gated/profiles/team.toml:1:"), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
         let (owner, _owner) = user(&bus, OWNER).await;
         let (stranger, _stranger) = user(&bus, STRANGER).await;
         assert_eq!(refusal(stranger.manager("OpenSession", &(opening(),)).await), "NotPermitted");

@@ -289,18 +289,11 @@ impl World {
     }
 
     /// Waits until something holds of the core.
-    #[track_caller]
-    pub fn until<'a>(
-        &'a self,
-        what: &'a str,
-        mut holds: impl FnMut(&Core) -> bool + 'a,
-    ) -> impl Future<Output = ()> + 'a {
-        async move {
-            let end = tokio::time::Instant::now() + LIMIT;
-            while !holds(&self.core) {
-                assert!(tokio::time::Instant::now() < end, "waited for {what}");
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
+    pub async fn until(&self, what: &str, mut holds: impl FnMut(&Core) -> bool) {
+        let end = tokio::time::Instant::now() + LIMIT;
+        while !holds(&self.core) {
+            assert!(tokio::time::Instant::now() < end, "waited for {what}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 }

@@ -54,17 +54,16 @@ impl Bus {
         fs::write(&config, text).expect("the bus's configuration");
         // The bus lets in only whom it finds in the user database.
         user::write_files(place.path(), Path::new("/nonexistent")).expect("passwd and group");
-        let mounts = users(place.path());
-        let mut daemon = Command::new("dbus-daemon");
-        // SAFETY: only system calls between fork and exec.
-        unsafe { daemon.pre_exec(move || user::enter(&mounts)) };
-        daemon.args(["--nofork", "--nopidfile", "--nosyslog", "--print-address=1", "--config-file"]).arg(&config);
-        let log = fs::File::create(place.path().join("log")).expect("a log");
-        let mut daemon = Process(daemon.stderr(log).stdout(Stdio::piped()).spawn().expect("dbus-daemon is installed"));
-        let mut address = String::new();
-        let told = BufReader::new(daemon.0.stdout.take().expect("piped")).read_line(&mut address);
-        assert!(told.is_ok_and(|length| length > 0), "dbus-daemon says where it listens");
-        Bus { place, daemon, address: address.trim().to_owned() }
+        let (daemon, address) = serve(place.path());
+        Bus { place, daemon, address }
+    }
+
+    /// Another daemon after [`Bus::stop`], where the first one was.
+    pub fn start_again(&mut self) {
+        let _ = fs::remove_file(self.path());
+        let path = self.path();
+        (self.daemon, _) = serve(self.place.path());
+        assert!(path.exists());
     }
 
     pub fn path(&self) -> PathBuf {
@@ -149,6 +148,23 @@ impl Bus {
             tokio::time::sleep(std::time::Duration::from_millis(3)).await;
         }
     }
+}
+
+/// A dbus-daemon with the configuration of this place, and its address once it listens.
+fn serve(place: &Path) -> (Process, String) {
+    let mounts = users(place);
+    let mut daemon = Command::new("dbus-daemon");
+    // SAFETY: only system calls between fork and exec.
+    unsafe { daemon.pre_exec(move || user::enter(&mounts)) };
+    daemon
+        .args(["--nofork", "--nopidfile", "--nosyslog", "--print-address=1", "--config-file"])
+        .arg(place.join("bus.conf"));
+    let log = fs::File::create(place.join("log")).expect("a log");
+    let mut daemon = Process(daemon.stderr(log).stdout(Stdio::piped()).spawn().expect("dbus-daemon is installed"));
+    let mut address = String::new();
+    let told = BufReader::new(daemon.0.stdout.take().expect("piped")).read_line(&mut address);
+    assert!(told.is_ok_and(|length| length > 0), "dbus-daemon says where it listens");
+    (daemon, address.trim().to_owned())
 }
 
 /// The user database with the test user, in the place of the machine's.
