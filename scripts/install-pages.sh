@@ -8,8 +8,9 @@ pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
 "$gatedctl" generate "$pages"
 
-install -d "$man/man1" "$bash" "$zsh" "$fish"
+install -d "$man/man1" "$man/man8" "$bash" "$zsh" "$fish"
 install -m 0644 -t "$man/man1" "$pages"/man/man1/*
+install -m 0644 -t "$man/man8" "$pages"/man/man8/*
 install -m 0644 -t "$bash" "$pages"/bash-completion/*
 install -m 0644 -t "$zsh" "$pages"/zsh/*
 install -m 0644 -t "$fish" "$pages"/fish/*

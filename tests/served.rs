@@ -315,6 +315,20 @@ fn everything_that_a_command_needs_is_handed_over() {
 }
 
 #[test]
+fn a_profile_that_is_named_by_its_file_goes_along_under_its_path() {
+    let mut daemon = Daemon::start();
+    let file = fs::canonicalize(daemon.place.path()).unwrap().join("mine.toml");
+    fs::write(&file, "schema = 1").unwrap();
+    let child = daemon.gated(&["--profile", "./mine.toml", "true"]).spawn().unwrap();
+    let order = daemon.order();
+    assert_eq!(order.option::<String>("profile").as_deref(), file.to_str());
+    let sent = order.option::<HashMap<String, Vec<u8>>>("profiles").unwrap();
+    assert_eq!(sent.get(file.to_str().unwrap()).map(Vec::as_slice), Some(b"schema = 1".as_slice()));
+    order.take().end(Ended::Exited(0));
+    assert!(finish(child).status.success());
+}
+
+#[test]
 fn what_ended_the_command_is_the_exit_status() {
     let mut daemon = Daemon::start();
     let ends = [
@@ -380,7 +394,9 @@ fn a_further_call_names_its_session_and_nothing_of_policy() {
     let child = daemon.gated(&["--session", SESSION, "true"]).spawn().unwrap();
     let order = daemon.order();
     assert_eq!(order.option::<String>("session").as_deref(), Some(SESSION));
-    for key in ["profile", "directory", "home", "profiles", "user"] {
+    let place = fs::canonicalize(daemon.place.path()).unwrap();
+    assert_eq!(order.option::<Vec<u8>>("directory").unwrap(), place.as_os_str().as_encoded_bytes());
+    for key in ["profile", "home", "profiles", "user"] {
         assert!(!order.options.contains_key(key), "{key}");
     }
     order.take().end(Ended::Exited(0));
@@ -445,10 +461,10 @@ fn without_a_bus_a_daemon_or_the_right_to_talk_to_it_there_is_one_line() {
 }
 
 #[test]
-fn choices_that_are_for_the_embedded_mode_are_refused() {
+fn choices_that_cannot_be_are_refused_before_the_daemon_is_asked() {
     let daemon = Daemon::start();
     for (line, words) in [
-        (["--profile", "./mine.toml"].as_slice(), "for --embedded only"),
+        (["--profile", "./missing.toml"].as_slice(), "cannot read ./missing.toml"),
         (&["--events", "fd:77"], "--events fd:77"),
         (&["--consent", "tty"], "there is no terminal"),
         (&["--user", "no-such-user"], "there is no user no-such-user"),

@@ -225,6 +225,8 @@ pub enum FromSession {
         call: CallId,
         ended: Ended,
     },
+    /// Nobody is left of these calls, and what was granted to them is gone.
+    CallsOver(Vec<CallId>),
     Ask(Box<Request>),
     /// The process behind a request is gone or was interrupted; drop it.
     Cancel(RequestId),

@@ -114,7 +114,11 @@ impl BusAgent {
         let _ = server.remove::<Exported, _>(AGENT_PATH).await;
         server.at(AGENT_PATH, Exported { desk: Arc::clone(&desk) }).await?;
         if let Some(owner) = &owner {
-            register_with(connection, owner, &registration).await?;
+            match register_with(connection, owner, &registration).await {
+                // It went away in this moment: the next one is registered with.
+                Err(BusError::Bus(zbus::Error::FDO(error))) if is_gone(&error) => debug!(%error, "not registered"),
+                registered => registered?,
+            }
         }
         let kept = keep(connection.clone(), registration, Arc::clone(&desk), changes, owner);
         let keeper = tokio::spawn(kept).abort_handle();
@@ -367,6 +371,15 @@ async fn register_again(
         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
     std::future::pending().await
+}
+
+/// Whether this is about a daemon that is not there any more.
+fn is_gone(error: &fdo::Error) -> bool {
+    use fdo::Error as Standard;
+    matches!(
+        error,
+        Standard::NoReply(_) | Standard::Disconnected(_) | Standard::ServiceUnknown(_) | Standard::NameHasNoOwner(_)
+    )
 }
 
 /// One call of `RegisterAgent`. To the unique name: to register starts no daemon.

@@ -18,7 +18,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["session", "new_session"])]
     pub embedded: bool,
 
-    /// Policy of the session: the name of a profile, by default coder; with --embedded also a file (with a `/`, or ending in `.toml`)
+    /// Policy of the session: the name of a profile, by default coder, or a file (with a `/`, or ending in `.toml`)
     #[arg(long, value_name = "NAME|FILE", value_parser = profile, conflicts_with = "session")]
     pub profile: Option<ProfileSelector>,
 
@@ -68,24 +68,12 @@ pub enum ArgumentError {
          outside is asked for it too"
     )]
     Inside(&'static str),
-    #[error(
-        "a profile's file is for --embedded only: put it into ~/.config/gated/profiles as NAME.toml and use --profile NAME"
-    )]
-    ProfileFile,
 }
 
 impl Arguments {
     /// The profile, without one that was named the one for coding agents.
     pub fn profile(&self) -> ProfileSelector {
         self.profile.clone().unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()))
-    }
-
-    /// The profile's name for the daemon, which reads no files of its callers.
-    pub fn profile_name(&self) -> Result<String, ArgumentError> {
-        match self.profile() {
-            ProfileSelector::Name(name) => Ok(name),
-            ProfileSelector::File(_) => Err(ArgumentError::ProfileFile),
-        }
     }
 
     pub fn consent(&self) -> Consent {
@@ -223,11 +211,5 @@ mod tests {
             parsed("gated-run --consent none make").unwrap().check_inside(),
             Err(ArgumentError::Inside("consent"))
         );
-    }
-
-    #[test]
-    fn the_daemon_takes_names_of_profiles_only() {
-        assert_eq!(parsed("gated-run make").unwrap().profile_name(), Ok("coder".to_owned()));
-        assert_eq!(parsed("gated-run --profile ./x make").unwrap().profile_name(), Err(ArgumentError::ProfileFile));
     }
 }

@@ -70,6 +70,17 @@ pub fn own_profiles(home: &RawPath, uid: u32) -> Result<BTreeMap<String, String>
     Ok(profiles)
 }
 
+/// A profile that the command line names by its file, and its absolute path, by which the daemon calls it.
+pub fn named_profile(path: &Path) -> Result<(String, String), OwnProfileError> {
+    let failed = |source| OwnProfileError::File { path: path.to_path_buf(), source };
+    let canonical = fs::canonicalize(path).map_err(failed)?;
+    let name = canonical.to_str().ok_or_else(|| OwnProfileError::NotText(path.to_path_buf()))?.to_owned();
+    let mut text = String::new();
+    let mut file = fs::File::open(&canonical).map_err(failed)?.take(MAX_FILE as u64 + 1);
+    file.read_to_string(&mut text).map_err(failed)?;
+    if text.len() > MAX_FILE { Err(OwnProfileError::TooLong(path.to_path_buf())) } else { Ok((name, text)) }
+}
+
 /// What is looked at is what is read.
 fn read(path: &Path, uid: u32) -> Result<String, OwnProfileError> {
     let here = || path.to_path_buf();

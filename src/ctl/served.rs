@@ -20,7 +20,7 @@ use super::clientlink;
 use super::eventpipe::EventPipe;
 use super::exit;
 use super::order::{self, Directory, Order, OrderError};
-use super::ownprofiles::{OwnProfileError, own_profiles};
+use super::ownprofiles::{OwnProfileError, named_profile, own_profiles};
 use super::records::{self, Asked, RecordsError};
 use super::relay::SharedScreen;
 use super::service::{Command, Opening, Place, Running, Service, ServiceError};
@@ -29,6 +29,7 @@ use crate::common::consent::ConsentAgent;
 use crate::consent::bus::{BusAgent, Registration, drive};
 use crate::consent::script::Places;
 use crate::daemon::events::Events;
+use crate::policy::ProfileSelector;
 use crate::tool::privileges::{PrivilegeError, leave_root};
 
 /// Why there is no exit status of the command's; one line for stderr.
@@ -74,12 +75,22 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     if caller.is_root_for_another() {
         leave_root(&caller.invoking, false)?;
     }
+    let (profile, profiles) = match (&arguments.session, arguments.profile()) {
+        (Some(_), _) => Default::default(),
+        (None, ProfileSelector::Name(name)) => (name, own_profiles(&home, caller.tool.uid)?),
+        (None, ProfileSelector::File(path)) => {
+            let mut profiles = own_profiles(&home, caller.tool.uid)?;
+            let (path, text) = named_profile(&path)?;
+            profiles.insert(path.clone(), text);
+            (path, profiles)
+        }
+    };
     let place = match &arguments.session {
-        Some(session) => Place::Session(session.clone()),
+        Some(session) => Place::Session(session.clone(), directory.path),
         None => Place::New(Opening {
-            profile: arguments.profile_name()?,
+            profile,
             directory: directory.path,
-            profiles: own_profiles(&home, caller.tool.uid)?,
+            profiles,
             home,
             user: caller.other_user().map(str::to_owned),
         }),
@@ -114,7 +125,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         };
         let Order { start, terminal, .. } = order;
         let client = Client::new(link, terminal, start.on_terminal, start.ignored_signals, screen)?;
-        let only_own = matches!(place, Place::Session(_));
+        let only_own = matches!(place, Place::Session(..));
         let mut events = EventPipe::new(events, copy, client.call(), only_own).map_err(step("read events"))?;
         let answering = async {
             if let (Some(registration), Some(agent)) = (registration, agent) {

@@ -72,7 +72,8 @@ pub struct Opening {
 #[derive(Clone, Debug)]
 pub enum Place {
     New(Opening),
-    Session(SessionId),
+    /// With the directory that the command starts in, canonical.
+    Session(SessionId, RawPath),
 }
 
 /// A command as its caller has it.
@@ -129,7 +130,10 @@ impl Service {
     pub async fn run(&self, command: &Command<'_>, place: &Place) -> Result<Running, ServiceError> {
         let mut options = match place {
             Place::New(opening) => options_of(opening),
-            Place::Session(session) => Options::from([("session", session.0.as_str().into())]),
+            Place::Session(session, directory) => Options::from([
+                ("session", session.0.as_str().into()),
+                ("directory", Variant::from(directory.as_bytes())),
+            ]),
         };
         options.insert("umask", command.umask.into());
         options.insert("ignored-signals", command.ignored_signals.into());
@@ -144,7 +148,7 @@ impl Service {
         let (cwd, link) = (Fd::from(command.cwd), Fd::from(command.link));
         let asked = match place {
             Place::New(_) => None,
-            Place::Session(session) => Some(session),
+            Place::Session(session, _) => Some(session),
         };
         let called = self.manager.run(&argv, &environment, cwd, stdio, link, options).await;
         let (session, mut results) = called.map_err(|error| explain(error, asked))?;

@@ -1,5 +1,5 @@
 //! The caller's terminal: raw while the session has it, and as it was on every way out. Runs as the invoking user, but for
-//! [`CallersTerminal::find`], which runs as root so that a terminal of another user's (su) can be opened again.
+//! [`CallersTerminal::find`], which runs as root where there is root.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,12 +24,22 @@ pub fn standard_terminals() -> [bool; 3] {
     [isatty(rustix::stdio::stdin()), isatty(rustix::stdio::stdout()), isatty(rustix::stdio::stderr())]
 }
 
+/// Whether this standard file is the controlling terminal of this process: no other tells its foreground group (tcgetpgrp(3)).
+fn is_controlling(number: usize) -> bool {
+    let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    standard.get(number).is_some_and(|fd| tcgetpgrp(fd).is_ok())
+}
+
 impl CallersTerminal {
     /// The first of stdin, stdout and stderr that is one; `None` if none is.
     pub fn find() -> io::Result<Option<CallersTerminal>> {
         let Some(number) = standard_terminals().iter().position(|is_terminal| *is_terminal) else { return Ok(None) };
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = openat(CWD, format!("/proc/self/fd/{number}"), flags, Mode::empty())?;
+        let fd = match openat(CWD, format!("/proc/self/fd/{number}"), flags, Mode::empty()) {
+            // Another user's, as after su(1). Who has it as the controlling terminal may open it by its other name, tty(4).
+            Err(rustix::io::Errno::ACCESS) if is_controlling(number) => openat(CWD, "/dev/tty", flags, Mode::empty())?,
+            opened => opened?,
+        };
         Ok(Some(CallersTerminal { fd }))
     }
 

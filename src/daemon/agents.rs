@@ -19,7 +19,7 @@ use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt}
 use crate::common::id::{RequestId, SessionId};
 use crate::common::request::Request;
 
-/// How long a request waits for somebody who could be asked.
+/// How long a request waits for somebody who could be asked, but in tests.
 pub const NOBODY_YET: Duration = Duration::from_secs(10);
 
 /// Agents of one user at the most.
@@ -167,6 +167,8 @@ pub struct Asker {
     pub owner: u32,
     pub agents: Rc<Agents>,
     pub answers: mpsc::UnboundedSender<Control>,
+    /// How long a request waits for somebody who could be asked.
+    pub patience: Duration,
     /// Wait for an agent as long as the request does.
     pub queues: bool,
 }
@@ -189,7 +191,7 @@ impl ConsentAgent for Asker {
                     }
                 }
                 let is_alone = open.is_empty();
-                let late = nobody_since.checked_add(NOBODY_YET).unwrap_or(nobody_since);
+                let late = nobody_since.checked_add(self.patience).unwrap_or(nobody_since);
                 tokio::select! {
                     Some(done) = open.join_next(), if !is_alone => {
                         nobody_since = Instant::now();

@@ -46,6 +46,8 @@ pub struct BrokerConfig {
 pub enum Fault {
     #[error(transparent)]
     Reused(#[from] Reused),
+    #[error("more calls than a session can have")]
+    Calls,
     #[error("a request of session {0} came from session {1}")]
     Session(SessionId, SessionId),
 }
@@ -299,12 +301,15 @@ impl Desk<'_> {
             }
             FromSession::CallStarted { call, pid, program, argv } => {
                 self.records.call_started(call, pid, &program, &argv);
-                self.view.call_started(RunningCall { call, pid, program, argv });
+                if !self.view.call_started(RunningCall { call, pid, program, argv }) {
+                    return Err(Fault::Calls);
+                }
             }
             FromSession::CallEnded { call, ended } => {
                 self.records.call_ended(call, ended);
                 self.view.call_ended(call);
             }
+            FromSession::CallsOver(calls) => calls.into_iter().for_each(|call| self.view.call_over(call)),
             FromSession::Hello(_) | FromSession::Ready { .. } | FromSession::Failed(_) => {}
         }
         Ok(())
@@ -326,7 +331,7 @@ impl Desk<'_> {
                 if current || gone {
                     self.open = self.open.saturating_sub(1);
                 }
-                self.deny_if_nobody();
+                self.apply(Vec::new());
             }
         }
     }

@@ -2,11 +2,12 @@
 //! whoever is on the bus, identified by [`super::bus`], and what they may is decided here.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -40,6 +41,9 @@ const DEFAULT_PROFILE: &str = "coder";
 
 /// Sessions of one user at the most, but for root.
 const MOST_OF_A_USER: usize = 256;
+
+/// Requests that wait no more and are remembered, to tell a second answer from an invented one.
+const MOST_OVER: usize = 1024;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -156,6 +160,9 @@ pub struct Waiting {
     pub prompt: Prompt,
 }
 
+/// A waiting request's number on the bus, its session, and who was told of it.
+type Numbered = (u64, SessionId, Vec<String>);
+
 /// What is fixed while the daemon runs.
 pub struct Setting {
     pub engine: Rc<dyn Engine>,
@@ -164,6 +171,8 @@ pub struct Setting {
     pub shelf: Shelf,
     /// Where supervisors find the daemon again.
     pub socket: PathBuf,
+    /// How long a request waits for somebody who could be asked: [`super::agents::NOBODY_YET`].
+    pub nobody_yet: Duration,
     /// Files and directories of gated's own that no session may change.
     pub own: Vec<RawPath>,
     /// Reads policy anew.
@@ -177,8 +186,11 @@ pub struct Core {
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
-    /// Waiting requests: their number on the bus, and who was told.
-    requests: RefCell<BTreeMap<RequestId, (u64, SessionId, Vec<String>)>>,
+    requests: RefCell<BTreeMap<RequestId, Numbered>>,
+    /// Those that waited, the oldest first. Who knows such an id was shown it.
+    over: RefCell<VecDeque<RequestId>>,
+    /// Sessions that are being started, by their user.
+    starting: RefCell<BTreeMap<u32, usize>>,
     next_request: Cell<u64>,
     changes: RefCell<Option<mpsc::UnboundedSender<Change>>>,
 }
@@ -193,6 +205,8 @@ impl Core {
             watchers: Rc::default(),
             sessions: RefCell::default(),
             requests: RefCell::default(),
+            over: RefCell::default(),
+            starting: RefCell::default(),
             next_request: Cell::new(1),
             changes: RefCell::default(),
         }))
@@ -255,7 +269,7 @@ impl Core {
             }
             Into::New(opening) => self.open(caller, opening, Ends::WithFirstCall).await?,
         };
-        let ordered = self.order(&live, order.start, order.fds, order.events).await;
+        let ordered = self.order(&live, order.start, order.fds, order.events.then_some(caller.uid)).await;
         if ordered.is_err() && is_new {
             // It would wait for its first call for ever.
             live.stop.notify_one();
@@ -263,9 +277,16 @@ impl Core {
         ordered
     }
 
-    async fn order(&self, live: &Rc<Live>, start: Start, fds: Vec<OwnedFd>, events: bool) -> Result<Ran, Refusal> {
+    async fn order(
+        &self,
+        live: &Rc<Live>,
+        start: Start,
+        fds: Vec<OwnedFd>,
+        reader: Option<u32>,
+    ) -> Result<Ran, Refusal> {
         let sight = Sight::Session(live.id().clone());
-        let events = if events { Some(self.watchers.add(sight).map_err(|_| Refusal::TooMany)?) } else { None };
+        let watch = |uid| self.watchers.add(sight, uid).map_err(|_| Refusal::TooMany);
+        let events = reader.map(watch).transpose()?;
         let starts = live.starts.borrow().clone().ok_or(Refusal::NoSession)?;
         let outgoing = Outgoing { message: ToSession::Start(Box::new(start)), fds };
         starts.send(outgoing).await.map_err(|_| Refusal::NoSession)?;
@@ -278,24 +299,24 @@ impl Core {
         if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
             return Err(Refusal::MayNotRun);
         }
-        let own = self.sessions.borrow().values().filter(|live| live.owner() == known.identity.uid).count();
-        if known.identity.uid != 0 && own >= MOST_OF_A_USER {
-            return Err(Refusal::TooMany);
-        }
+        let _starting = Starting::new(self, known.identity.uid)?;
         let home = opening.home.clone().unwrap_or_else(|| known.identity.home.clone());
         let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
         let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
         let selector = match name.starts_with('/') {
             // Of those that came with the call; no file is opened.
-            true => ProfileSelector::File(PathBuf::from(name)),
-            false => ProfileSelector::Name(name),
+            true => ProfileSelector::File(PathBuf::from(&name)),
+            false => ProfileSelector::Name(name.clone()),
         };
         let mut profile = policy.load(selector, &opening.profiles, &context)?;
+        if name.starts_with('/') {
+            profile.protect(RawPath::from(PathBuf::from(name)));
+        }
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
         let kept = Kept {
-            session: SessionId::random()?,
+            session: self.new_id()?,
             user: known.identity,
             token: Token::random()?,
             profile: profile.encode(),
@@ -305,6 +326,15 @@ impl Core {
             process: None,
         };
         self.launch(kept, profile, opening.home, ends).await
+    }
+
+    fn new_id(&self) -> Result<SessionId, NoRandomness> {
+        loop {
+            let id = SessionId::random()?;
+            if !self.sessions.borrow().contains_key(&id) {
+                return Ok(id);
+            }
+        }
     }
 
     async fn user_of(&self, caller: &Caller, wanted: Option<String>) -> Result<Known, Refusal> {
@@ -393,7 +423,10 @@ impl Core {
     /// Answer a waiting request.
     pub async fn decide(&self, caller: &Caller, id: RequestId, answer: Answer) -> Result<(), Refusal> {
         caller.outside()?;
-        let waiting = self.waiting(id).ok_or(Refusal::NoRequest)?;
+        let waiting = self.waiting(id).ok_or_else(|| match self.over.borrow().contains(&id) {
+            true => Refusal::Decided,
+            false => Refusal::NoRequest,
+        })?;
         let speaker = self.speaker(caller, "gatedctl").await?;
         let request = &waiting.prompt.request;
         if !speaker.may_answer(waiting.session.owner(), request) && !caller.has(action::ANSWER_FOR_OTHERS) {
@@ -512,7 +545,7 @@ impl Core {
             None if all => Sight::All,
             None => Sight::Of(caller.uid),
         };
-        self.watchers.add(sight).map_err(|_| Refusal::TooMany)
+        self.watchers.add(sight, caller.uid).map_err(|_| Refusal::TooMany)
     }
 
     /// What waits in a session has changed.
@@ -524,12 +557,13 @@ impl Core {
             .map(|prompt| (prompt.request.id, prompt))
             .collect();
         let mut requests = self.requests.borrow_mut();
-        let gone = |known: &RequestId, (_, session, _): &mut (u64, SessionId, Vec<String>)| {
-            session == id && !prompts.contains_key(known)
-        };
-        let over: Vec<(u64, Vec<String>)> =
-            requests.extract_if(.., gone).map(|(_, (number, _, told))| (number, told)).collect();
-        for (number, told) in over {
+        let gone = |known: &RequestId, (_, session, _): &mut Numbered| session == id && !prompts.contains_key(known);
+        for (request, (number, _, told)) in requests.extract_if(.., gone) {
+            let mut over = self.over.borrow_mut();
+            if over.len() >= MOST_OVER {
+                over.pop_front();
+            }
+            over.push_back(request);
             self.report(Change::RequestRemoved(number, told));
         }
         let Some(live) = live else { return };
@@ -579,6 +613,37 @@ impl Core {
     /// Sessions that are lost.
     pub fn lost(&self) -> usize {
         self.sessions.borrow().values().filter(|live| live.state.get() == State::Lost).count()
+    }
+}
+
+/// Counts a session of a user that is being started, so that nobody starts more at once than they may have.
+struct Starting {
+    core: Rc<Core>,
+    uid: u32,
+}
+
+impl Starting {
+    fn new(core: &Rc<Core>, uid: u32) -> Result<Starting, Refusal> {
+        let running = core.sessions.borrow().values().filter(|live| live.owner() == uid).count();
+        let mut starting = core.starting.borrow_mut();
+        let own = starting.entry(uid).or_default();
+        if uid != 0 && running.saturating_add(*own) >= MOST_OF_A_USER {
+            return Err(Refusal::TooMany);
+        }
+        *own = own.saturating_add(1);
+        Ok(Starting { core: Rc::clone(core), uid })
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let mut starting = self.core.starting.borrow_mut();
+        if let Some(own) = starting.get_mut(&self.uid) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                starting.remove(&self.uid);
+            }
+        }
     }
 }
 

@@ -156,9 +156,13 @@ impl Core {
             let stopping = to.clone();
             let stopped = async {
                 live.stop.notified().await;
-                // A supervisor that is gone has stopped.
-                let _ = stopping.send(ToSession::Stop).await;
-                tokio::time::sleep(FAREWELL).await;
+                let farewell = async {
+                    // A supervisor that is gone has stopped.
+                    let _ = stopping.send(ToSession::Stop).await;
+                    std::future::pending::<()>().await
+                };
+                // One that takes nothing any more is not waited for either.
+                let _over = timeout(FAREWELL, farewell).await;
             };
             let closing = tokio::select! {
                 closing = broker.run_controlled(from, to, control) => Some(closing),
@@ -192,6 +196,7 @@ impl Core {
             owner: live.owner(),
             agents: Rc::clone(&self.agents),
             answers: live.control.clone(),
+            patience: self.setting.nobody_yet,
             queues: live.profile.prompt.no_consent_agent == NoConsentAgent::Queue,
         };
         let (watchers, id, owner) = (Rc::clone(&self.watchers), live.id().clone(), live.owner());

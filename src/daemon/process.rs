@@ -16,6 +16,7 @@ use tokio::task::LocalSet;
 use tracing::{error, info, warn};
 use zbus::Connection;
 
+use super::agents::NOBODY_YET;
 use super::audit::{self, AuditError, AuditLog, Journal, JournaledLog};
 use super::bus::agent::release;
 use super::bus::service::{self, ServiceError};
@@ -142,6 +143,7 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
         audit: Arc::new(JournaledLog { log: AuditLog::open(&arguments.audit)?, journal }),
         shelf,
         socket: socket.clone(),
+        nobody_yet: NOBODY_YET,
         own: own_files(&arguments),
         read_policy: Box::new(move || Snapshot::read(&policy_root, 0)),
     })?;

@@ -2,7 +2,7 @@
 //! before this one. Runs as root. Every user of the machine can connect; what connects is believed only if it is root's (a
 //! supervisor that has not left root yet) or brings the session's token.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ use crate::common::wire::{self, FromSession, Hello};
 /// How long a connection may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Connections that have not said who they are, at the most.
+/// Connections of one user that have not said who they are, at the most: what a user can keep busy is that user's own.
 const STRANGERS: usize = 64;
 
 /// A supervisor that is there.
@@ -43,7 +43,8 @@ struct Expected {
 #[derive(Default)]
 pub struct Rendezvous {
     expected: RefCell<BTreeMap<SessionId, Expected>>,
-    strangers: Cell<usize>,
+    /// Connections that have not said who they are, by their user.
+    strangers: RefCell<BTreeMap<u32, usize>>,
 }
 
 /// Takes the expectation back when nobody waits any more.
@@ -81,12 +82,17 @@ impl Rendezvous {
     pub async fn serve(self: Rc<Self>, listener: UnixListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) if self.strangers.get() < STRANGERS => {
-                    self.strangers.set(self.strangers.get() + 1);
+                Ok((stream, _)) => {
+                    let socket = Socket::accepted(stream);
+                    let Ok((pid, uid)) = socket.peer() else { continue };
+                    if !self.meet(uid) {
+                        debug!(uid, "too many connections that say nothing");
+                        continue;
+                    }
                     let rendezvous = Rc::clone(&self);
                     tokio::task::spawn_local(async move {
-                        let greeted = tokio::time::timeout(PATIENCE, rendezvous.greet(stream)).await;
-                        rendezvous.strangers.set(rendezvous.strangers.get().saturating_sub(1));
+                        let greeted = tokio::time::timeout(PATIENCE, rendezvous.greet(socket, pid, uid)).await;
+                        rendezvous.part(uid);
                         match greeted {
                             Ok(Ok(())) => {}
                             Ok(Err(why)) => debug!(why, "a connection that is no supervisor's"),
@@ -94,7 +100,6 @@ impl Rendezvous {
                         }
                     });
                 }
-                Ok(_) => debug!("too many connections that say nothing"),
                 Err(error) => {
                     // Out of descriptors or memory: those that are waiting will be there still.
                     warn!(%error, "accept");
@@ -104,9 +109,26 @@ impl Rendezvous {
         }
     }
 
-    async fn greet(&self, stream: tokio::net::UnixStream) -> Result<(), &'static str> {
-        let socket = Socket::accepted(stream);
-        let (pid, uid) = socket.peer().map_err(|_| "no peer")?;
+    /// Whether one more connection of this user is listened to.
+    fn meet(&self, uid: u32) -> bool {
+        let mut strangers = self.strangers.borrow_mut();
+        let own = strangers.entry(uid).or_default();
+        let has_room = uid == 0 || *own < STRANGERS;
+        *own = own.saturating_add(usize::from(has_room));
+        has_room
+    }
+
+    fn part(&self, uid: u32) {
+        let mut strangers = self.strangers.borrow_mut();
+        if let Some(own) = strangers.get_mut(&uid) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                strangers.remove(&uid);
+            }
+        }
+    }
+
+    async fn greet(&self, socket: Socket, pid: i32, uid: u32) -> Result<(), &'static str> {
         let Ok(Some(FromSession::Hello(hello))) = socket.receive().await else { return Err("no greeting") };
         if hello.version != wire::VERSION {
             return Err("another version");

@@ -10,6 +10,12 @@ use crate::common::id::{CallId, GrantId, RequestId};
 use crate::common::wire::{Resumed, RunningCall};
 use crate::policy::Grant;
 
+/// Running calls of a session at the most; a supervisor of ours takes fewer.
+const MOST_CALLS: usize = 1024;
+
+/// Bytes of a call's command line that are kept.
+const MOST_SHOWN: usize = 4096;
+
 /// A grant that is in force.
 #[derive(Clone, Debug)]
 pub struct Held {
@@ -55,7 +61,8 @@ impl View {
 
     pub(super) fn granted(&self, grant: Grant) {
         let mut grants = self.grants.borrow_mut();
-        if !grants.iter().any(|held| held.grant.id == grant.id) {
+        // As the supervisor does: of equal ones the first has the name that revokes it.
+        if !grants.iter().any(|held| held.grant.equals(&grant)) {
             grants.push(Held { grant, given: super::core::now_micros() });
         }
     }
@@ -68,12 +75,28 @@ impl View {
         grants.len() < before
     }
 
-    pub(super) fn call_started(&self, call: RunningCall) {
-        self.calls.borrow_mut().insert(call.call, call);
+    /// Whether there is room for it. What is kept of its words is what a list can show.
+    pub(super) fn call_started(&self, mut call: RunningCall) -> bool {
+        let mut calls = self.calls.borrow_mut();
+        let mut room = MOST_SHOWN;
+        call.argv.retain(|word| {
+            let fits = word.as_bytes().len() < room;
+            room = room.saturating_sub(word.as_bytes().len().saturating_add(1));
+            fits
+        });
+        let has_room = calls.len() < MOST_CALLS && call.program.as_bytes().len() <= MOST_SHOWN;
+        if has_room {
+            calls.insert(call.call, call);
+        }
+        has_room
     }
 
     pub(super) fn call_ended(&self, call: CallId) {
         self.calls.borrow_mut().remove(&call);
+    }
+
+    /// Nobody is left of it; until then what it left behind has what was granted to it.
+    pub(super) fn call_over(&self, call: CallId) {
         self.grants.borrow_mut().retain(|held| held.grant.call != Some(call));
     }
 
@@ -86,7 +109,8 @@ impl View {
             }
         }
         for call in &resumed.calls {
-            self.call_started(call.clone());
+            // More of them than there can be are not shown.
+            let _shown = self.call_started(call.clone());
         }
     }
 }

@@ -16,8 +16,11 @@ use super::events::{BACKLOG, Event};
 use super::record;
 use crate::common::id::SessionId;
 
-/// Watchers at the most, of all users.
-const MOST: usize = 512;
+/// Watchers of one user at the most.
+const MOST: usize = 128;
+
+/// Bytes that wait for one of them at the most, besides the line that is too much.
+const MOST_BYTES: usize = 256 << 10;
 
 /// What somebody watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +33,11 @@ pub enum Sight {
 
 struct Watcher {
     sight: Sight,
+    /// The user who reads.
+    uid: u32,
     backlog: RefCell<VecDeque<Rc<[u8]>>>,
+    /// Of the backlog.
+    bytes: std::cell::Cell<usize>,
     dropped: std::cell::Cell<u64>,
     more: Notify,
 }
@@ -40,11 +47,12 @@ struct Watcher {
 pub struct Watchers(RefCell<Vec<Weak<Watcher>>>);
 
 impl Watchers {
-    /// A new watcher: the read end of its pipe.
-    pub fn add(&self, sight: Sight) -> io::Result<OwnedFd> {
+    /// A new watcher for this user: the read end of its pipe.
+    pub fn add(&self, sight: Sight, uid: u32) -> io::Result<OwnedFd> {
         let mut all = self.0.borrow_mut();
         all.retain(|watcher| watcher.strong_count() > 0);
-        if all.len() >= MOST {
+        let own = all.iter().filter_map(Weak::upgrade).filter(|watcher| watcher.uid == uid).count();
+        if own >= MOST {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -53,7 +61,9 @@ impl Watchers {
         let pipe = Sender::from_owned_fd(write)?;
         let watcher = Rc::new(Watcher {
             sight,
+            uid,
             backlog: RefCell::default(),
+            bytes: std::cell::Cell::new(0),
             dropped: std::cell::Cell::new(0),
             more: Notify::new(),
         });
@@ -84,7 +94,8 @@ impl Watchers {
                 bytes.into()
             });
             let mut backlog = watcher.backlog.borrow_mut();
-            if backlog.len() < BACKLOG {
+            if backlog.len() < BACKLOG && watcher.bytes.get() < MOST_BYTES {
+                watcher.bytes.set(watcher.bytes.get().saturating_add(line.len()));
                 backlog.push_back(Rc::clone(line));
             } else {
                 watcher.dropped.set(watcher.dropped.get().saturating_add(1));
@@ -117,7 +128,10 @@ async fn carry(watcher: &Watcher, pipe: &Sender) -> io::Result<()> {
         let line = watcher.backlog.borrow_mut().pop_front();
         match line {
             Some(line) if line.is_empty() => return Ok(()),
-            Some(line) => write_all(pipe, &line).await?,
+            Some(line) => {
+                watcher.bytes.set(watcher.bytes.get().saturating_sub(line.len()));
+                write_all(pipe, &line).await?;
+            }
             None => tokio::select! {
                 () = watcher.more.notified() => {}
                 gone = reader_is_gone(pipe) => return gone,

@@ -69,7 +69,7 @@ impl Grant {
     }
 
     /// Whether both say the same, whatever they are called.
-    fn equals(&self, other: &Grant) -> bool {
+    pub fn equals(&self, other: &Grant) -> bool {
         *self == Grant { id: self.id, ..other.clone() }
     }
 

@@ -20,7 +20,7 @@ use crate::common::errno::Errno;
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
-use crate::common::wire::Record;
+use crate::common::wire::{FromSession, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
 
@@ -416,7 +416,10 @@ impl Judge {
 
     /// Nobody is left of a call.
     pub fn end_call(&self, call: &Call) {
-        self.change_grants(|grants| call.ids().into_iter().for_each(|id| grants.end_call(id)));
+        let ids = call.ids();
+        self.change_grants(|grants| ids.iter().for_each(|id| grants.end_call(*id)));
+        // A broker that is gone is told all that is left when it is back.
+        self.upstream.tell(&FromSession::CallsOver(ids));
     }
 
     /// All grants as they are.

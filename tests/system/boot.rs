@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::base;
@@ -24,8 +24,9 @@ pub struct System {
 
 /// What a command came to.
 #[derive(Debug)]
+#[allow(dead_code, reason = "shown where a test fails")]
 pub struct Done {
-    pub title: String,
+    title: String,
     pub status: ExitStatus,
     pub out: String,
     pub err: String,
@@ -58,10 +59,22 @@ pub struct Running {
 }
 
 impl Running {
+    fn start(mut command: Command, title: String) -> Running {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { title, child: piped.spawn().expect("nsenter") }
+    }
+
     #[track_caller]
-    pub fn done(self) -> Done {
-        let output = self.child.wait_with_output().expect("the command ends");
-        finished(self.title, output)
+    pub fn done(mut self) -> Done {
+        drop(self.child.stdin.take());
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let (stdout, stderr) = (self.child.stdout.take(), self.child.stderr.take());
+        std::thread::scope(|scope| {
+            scope.spawn(|| stdout.map(|mut pipe| pipe.read_to_end(&mut out)));
+            let _ = stderr.map(|mut pipe| pipe.read_to_end(&mut err));
+        });
+        let status = self.child.wait().expect("a child");
+        finished(self.title.clone(), Output { status, stdout: out, stderr: err })
     }
 
     /// More for its stdin.
@@ -73,15 +86,27 @@ impl Running {
         self.child.try_wait().expect("a child").is_some()
     }
 
-    /// What an ended command has said on stderr.
+    /// What it has said on stderr so far, without waiting for more.
     pub fn said(&mut self) -> String {
-        let mut text = String::new();
-        let _ = self.child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut text));
-        text
+        let mut said = Vec::new();
+        if let Some(pipe) = &mut self.child.stderr {
+            rustix::io::ioctl_fionbio(&*pipe, true).expect("a pipe");
+            // Ends with what is there, or with the pipe.
+            let _ = pipe.read_to_end(&mut said);
+        }
+        String::from_utf8_lossy(&said).into_owned()
     }
 }
 
-fn finished(title: String, output: std::process::Output) -> Done {
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Where a test fails, its system ends with all that runs there.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn finished(title: String, output: Output) -> Done {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Done { title, status: output.status, out: text(&output.stdout), err: text(&output.stderr) }
 }
@@ -221,17 +246,21 @@ impl System {
     /// The same, and its stdin open for more.
     pub fn start(&self, user: &str, command: &str) -> Running {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let unit = format!("test-{}.service", COUNT.fetch_add(1, Ordering::Relaxed));
-        let child = self
-            .inside()
-            .args(["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--property=WorkingDirectory=~"])
-            .args([&format!("--unit={unit}"), &format!("--uid={user}"), "--", "/bin/bash", "-c", command])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("nsenter");
-        Running { title: format!("{user}: {command}"), child }
+        let unit = format!("--unit=test-{}.service", COUNT.fetch_add(1, Ordering::Relaxed));
+        let options = ["--quiet", "--pipe", "--wait", "--collect", "--property=WorkingDirectory=~", &unit];
+        // systemd.service(5): a single one would begin a variable of the unit's.
+        let escaped = command.replace('$', "$$");
+        let mut inside = self.inside();
+        inside.arg("systemd-run").args(options).args([&format!("--uid={user}"), "--", "/bin/bash", "-c", &escaped]);
+        Running::start(inside, format!("{user}: {command}"))
+    }
+
+    /// The same without a unit, of which systemd-run would lose sight with the bus.
+    pub fn start_apart(&self, user: &str, command: &str) -> Running {
+        let mut inside = self.inside();
+        inside.args(["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--reset-env"]);
+        inside.args(["/bin/bash", "-c", &format!("cd; {command}")]);
+        Running::start(inside, format!("{user}, apart: {command}"))
     }
 
     /// A script of the project, as `make` runs it on a system that is booted.

@@ -97,7 +97,7 @@ fn a_killed_supervisor_takes_the_session_along() {
 
 fn a_restarted_bus_has_the_daemon_back() {
     let system = System::boot();
-    let mut shell = Shell::start(&system, "");
+    let mut shell = Shell::start_apart(&system);
     grant(&system, &mut shell, "/home/alice/granted");
     system.root(&["systemctl", "restart", "dbus.service"]).ok();
     until("the daemon to be back", || system.run("alice", "gatedctl status").status.success().then_some(()));

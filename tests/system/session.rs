@@ -19,8 +19,19 @@ pub struct Shell<'a> {
 impl<'a> Shell<'a> {
     /// `options` are those of gated-run.
     pub fn start(system: &'a System, options: &str) -> Shell<'a> {
-        let command = format!("mkdir -p {PROJECT} && cd {PROJECT} && rm -f done-* && exec gated-run {options} -- sh");
-        let running = system.start("alice", &command);
+        Shell::lead(system, system.start("alice", &Shell::command(options)))
+    }
+
+    /// In no unit of systemd-run's.
+    pub fn start_apart(system: &'a System) -> Shell<'a> {
+        Shell::lead(system, system.start_apart("alice", &Shell::command("")))
+    }
+
+    fn command(options: &str) -> String {
+        format!("mkdir -p {PROJECT} && cd {PROJECT} && rm -f done-* && exec gated-run {options} -- sh")
+    }
+
+    fn lead(system: &'a System, running: Running) -> Shell<'a> {
         let mut shell = Shell { system, running, count: 0, id: String::new() };
         // The first command tells that there is a session, and which.
         let first = shell.begin("echo $GATED_SESSION >id");

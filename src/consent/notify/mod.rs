@@ -121,6 +121,8 @@ pub struct Notifier<S: Server> {
     withdrawn: FuturesUnordered<LocalBoxFuture<'static, Key>>,
     next: u64,
     locked: bool,
+    /// What a server showed when it was given up; if it comes back, its buttons are dead.
+    stale: Vec<Mark>,
     /// Whether there is a server to show requests by.
     able: watch::Sender<bool>,
 }
@@ -136,6 +138,7 @@ impl<S: Server> Notifier<S> {
             withdrawn: FuturesUnordered::new(),
             next: 0,
             locked: false,
+            stale: Vec::new(),
             able,
         }
     }
@@ -184,6 +187,9 @@ impl<S: Server> Notifier<S> {
         match news {
             News::Server(capabilities) => {
                 self.forget_shown();
+                for mark in std::mem::take(&mut self.stale) {
+                    self.server.close(&mark).await;
+                }
                 self.step(time, Event::Server { buttons: capabilities.actions }).await;
                 self.able.send_replace(true);
             }
@@ -241,9 +247,8 @@ impl<S: Server> Notifier<S> {
 
     /// The server is another: its ids mean nothing any more.
     fn forget_shown(&mut self) {
-        for waiting in self.waiting.values_mut() {
-            waiting.shown = None;
-        }
+        let shown = self.waiting.values_mut().filter_map(|waiting| waiting.shown.take());
+        self.stale.extend(shown.map(|(mark, _)| mark));
     }
 
     /// Tells the queue, and does what it says.

@@ -138,30 +138,28 @@ impl Server for Desktop {
     }
 
     async fn news(&mut self) -> (Instant, News) {
-        loop {
-            let Some((time, report)) = self.reports.recv().await else { return std::future::pending().await };
-            let news = match report {
-                Report::Bus(connection) => {
-                    self.lock.session = Some(connection);
-                    News::Screen
-                }
-                Report::Server(server) => {
-                    let capabilities = server.capabilities;
-                    self.server = Some(server);
-                    News::Server(capabilities)
-                }
-                Report::NoServer => {
-                    self.server = None;
-                    News::NoServer
-                }
-                Report::Invoked(mark, key) => News::Invoked(mark, key),
-                Report::Closed(mark, reason) => {
-                    News::Closed(mark, if reason == 2 { Closing::ByPerson } else { Closing::ByServer })
-                }
-                Report::Screen => News::Screen,
-            };
-            return (time, news);
-        }
+        let Some((time, report)) = self.reports.recv().await else { return std::future::pending().await };
+        let news = match report {
+            Report::Bus(connection) => {
+                self.lock.session = Some(connection);
+                News::Screen
+            }
+            Report::Server(server) => {
+                let capabilities = server.capabilities;
+                self.server = Some(server);
+                News::Server(capabilities)
+            }
+            Report::NoServer => {
+                self.server = None;
+                News::NoServer
+            }
+            Report::Invoked(mark, key) => News::Invoked(mark, key),
+            Report::Closed(mark, reason) => {
+                News::Closed(mark, if reason == 2 { Closing::ByPerson } else { Closing::ByServer })
+            }
+            Report::Screen => News::Screen,
+        };
+        (time, news)
     }
 
     async fn is_locked(&mut self) -> bool {

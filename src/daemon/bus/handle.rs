@@ -9,6 +9,7 @@ use tracing::warn;
 use zbus::message::{Flags, Header};
 use zbus::{Connection, fdo};
 
+use super::agent::Unanswered;
 use super::error::{Error, detail};
 use crate::daemon::authz::Polkit;
 use crate::daemon::caller::{self, Unidentified};
@@ -25,6 +26,7 @@ const DEPTH: usize = 256;
 pub struct Handle {
     jobs: mpsc::Sender<Job>,
     polkit: Polkit,
+    unanswered: Unanswered,
 }
 
 /// The calls that come through a [`Handle`].
@@ -33,11 +35,15 @@ pub struct Jobs(mpsc::Receiver<Job>);
 impl Handle {
     pub fn new(polkit: Polkit) -> (Handle, Jobs) {
         let (jobs, arriving) = mpsc::channel(DEPTH);
-        (Handle { jobs, polkit }, Jobs(arriving))
+        (Handle { jobs, polkit, unanswered: Unanswered::default() }, Jobs(arriving))
     }
 
     pub fn polkit(&self) -> Polkit {
         self.polkit.clone()
+    }
+
+    pub fn unanswered(&self) -> Unanswered {
+        self.unanswered.clone()
     }
 
     /// Have the core do something for the sender of a message. What needs an authorization is asked for and tried once more,

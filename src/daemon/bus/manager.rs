@@ -4,13 +4,16 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use zbus::fdo::DBusProxy;
 use zbus::message::Header;
+use zbus::proxy::CacheProperties;
 use zbus::{Connection, ObjectPath, OwnedFd, OwnedObjectPath, OwnedVariant, Variant, fdo};
 
 use super::Doing;
 use super::agent::BusAgent;
 use super::error::Error;
 use super::handle::{Handle, property};
+use super::objects::MOST_LISTED;
 use super::options::Options;
 use crate::common::access::Access;
 use crate::common::bus::{REQUESTS_PATH, SESSIONS_PATH};
@@ -20,6 +23,7 @@ use crate::common::path::RawPath;
 use crate::common::text;
 use crate::common::wire::{Start, WindowSize};
 use crate::daemon::core::{Caller, Core, Into, Opening, Order};
+use crate::daemon::live::Live;
 use crate::daemon::view::Held;
 
 /// Words of a command and of an environment at the most, and bytes of both: what execve(2) takes.
@@ -181,11 +185,20 @@ impl Manager {
             return Err(Error::InvalidOption("kind".into()));
         }
         let session = session.map(|session| session_id(&session)).transpose()?;
-        let agent = BusAgent::new(connection, &header, self.handle.polkit()).await?;
+        let agent = BusAgent::new(connection, &header, self.handle.polkit(), self.handle.unanswered()).await?;
         let register = move |core: Rc<Core>, caller| -> Doing<_> {
             Box::pin(async move { core.register(&caller, &kind, session, Rc::new(agent)).await })
         };
-        self.handle.call_once(connection, &header, register).await
+        self.handle.call_once(connection, &header, register).await?;
+        // One that left meanwhile did so before it was known: nobody would tell that it is gone. One that leaves from here
+        // on is heard of, because the bus says things in their order.
+        let bus = DBusProxy::builder(connection).cache_properties(CacheProperties::No).build().await?;
+        let Some(sender) = header.sender() else { return Ok(()) };
+        if !bus.name_has_owner(sender.as_ref().into()).await.unwrap_or(false) {
+            let sender = sender.to_string();
+            self.handle.run(move |core| Box::pin(async move { core.unregister(&sender) })).await?;
+        }
+        Ok(())
     }
 
     async fn unregister_agent(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Error> {
@@ -262,10 +275,15 @@ impl Manager {
             let session = session.clone();
             Box::pin(async move {
                 let grants = core.grants(&caller, session.as_ref())?;
-                Ok(grants
-                    .iter()
-                    .map(|(live, held)| (live.id().clone(), live.owner(), held.clone()))
-                    .collect::<Vec<_>>())
+                let mut room = MOST_LISTED;
+                let fits = |(_, held): &(Rc<Live>, Held)| {
+                    let object = held.grant.object.as_bytes().len();
+                    // The scope has the object in it, escaped.
+                    room = room.saturating_sub(object.saturating_mul(5).saturating_add(1024));
+                    room > 0
+                };
+                let row = |(live, held): (Rc<Live>, Held)| (live.id().clone(), live.owner(), held);
+                Ok(grants.into_iter().take_while(fits).map(row).collect::<Vec<_>>())
             })
         };
         let grants = self.handle.call(connection, &header, list).await?;

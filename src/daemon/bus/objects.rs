@@ -26,6 +26,13 @@ type Dict = HashMap<&'static str, Variant<'static>>;
 /// Objects with their interfaces and properties.
 type Managed = HashMap<OwnedObjectPath, HashMap<&'static str, Dict>>;
 
+/// Bytes of objects that are listed together at the most, the rest is left out: a message above 32 MiB would cost the daemon
+/// its connection (`max_message_size`, dbus-daemon(1)), and a long one everybody else's time. Each can be asked for alone.
+pub const MOST_LISTED: usize = 4 << 20;
+
+/// About what an object takes besides what is counted.
+const FIXED: usize = 1024;
+
 /// One session on the bus.
 struct SessionObject {
     handle: Handle,
@@ -42,6 +49,8 @@ struct Shown {
     started: u64,
     unit: String,
     calls: Vec<Dict>,
+    /// About how much all of it takes on the bus.
+    bytes: usize,
 }
 
 impl Shown {
@@ -54,7 +63,11 @@ impl Shown {
                 ("argv", Variant::from(argv)),
             ])
         };
+        let calls = live.calls();
+        let words = calls.values().flat_map(|call| &call.argv).map(|word| word.as_bytes().len().saturating_add(8));
+        let bytes = words.fold(FIXED.saturating_add(calls.len().saturating_mul(128)), usize::saturating_add);
         Shown {
+            bytes,
             id: live.id().0.clone(),
             user: live.owner(),
             profile: live.profile.name.clone(),
@@ -62,7 +75,7 @@ impl Shown {
             state: live.state.get().as_str(),
             started: live.kept.started,
             unit: live.kept.unit.clone().unwrap_or_default(),
-            calls: live.calls().into_values().map(call).collect(),
+            calls: calls.into_values().map(call).collect(),
         }
     }
 
@@ -213,6 +226,16 @@ impl RequestObject {
     }
 }
 
+/// About how much a request takes on the bus.
+fn bytes_of(waiting: &Waiting) -> usize {
+    let request = waiting.prompt.request.as_ref();
+    let words: usize = request.who.argv.iter().map(|word| word.as_bytes().len().saturating_add(8)).sum();
+    let scopes: usize = waiting.prompt.offers.iter().map(|offer| offer.scope.len()).sum();
+    let paths = [Some(&request.who.program), Some(&request.who.cwd), Some(&request.object), request.other.as_ref()];
+    let paths: usize = paths.into_iter().flatten().map(|path| path.as_bytes().len()).sum();
+    [words, scopes, paths].into_iter().fold(FIXED, usize::saturating_add)
+}
+
 fn details_of(waiting: &Waiting) -> Details {
     Details::of(&waiting.prompt, waiting.session.owner())
 }
@@ -267,11 +290,21 @@ impl Objects {
         let list = |core: Rc<Core>, caller: Caller| -> Doing<Managed> {
             Box::pin(async move {
                 let mut managed = Managed::new();
+                let mut room = MOST_LISTED;
                 for live in core.visible(&caller) {
-                    let properties = Shown::of(&live).properties();
+                    let shown = Shown::of(&live);
+                    room = room.saturating_sub(shown.bytes);
+                    if room == 0 {
+                        break;
+                    }
+                    let properties = shown.properties();
                     managed.insert(session_path(live.id()), HashMap::from([(SESSION_INTERFACE, properties)]));
                 }
                 for (number, waiting) in core.answerable(&caller).await? {
+                    room = room.saturating_sub(bytes_of(&waiting));
+                    if room == 0 {
+                        break;
+                    }
                     let properties = request_properties(&waiting);
                     managed.insert(request_path(number), HashMap::from([(REQUEST_INTERFACE, properties)]));
                 }

@@ -1,0 +1,13 @@
+//! The daemon on a real bus, with supervisors that the test plays. What needs no other user runs without root; `foreign` needs
+//! it, for peers that are somebody else.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod consent;
+mod faults;
+mod foreign;
+mod introspection;
+mod methods;
+mod world;
+mod xml;
