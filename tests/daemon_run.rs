@@ -19,8 +19,18 @@ struct Served {
     sandbox: Sandbox,
 }
 
-/// A daemon that runs; it ends with this.
+/// A daemon that runs; it ends with this, and its sessions, which would wait for the next one.
 struct Daemon<'a>(Running<'a>);
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let below = wait::descendants(self.0.pid());
+        self.0.pidfd.kill(libc::SIGKILL);
+        for process in below {
+            process.kill(libc::SIGKILL);
+        }
+    }
+}
 
 impl Served {
     fn new() -> Served {
