@@ -118,7 +118,8 @@ uninstall: ## Stop everything and remove what `make install` put there
 		$(userunitdir)/graphical-session.target.wants/gated-notify.service \
 		$(autostartdir)/gated-notify.desktop $(catalogdir)/gated.catalog $(sysusersdir)/gated.conf $(tmpfilesdir)/gated.conf \
 		$(buspolicydir)/org.gated.Gated1.conf $(busservicedir)/org.gated.Gated1.service $(polkitdir)/org.gated.gated1.policy)
-	rm -f $(foreach name,$(PROGRAMS) $(SERVICES),$(addprefix $(DESTDIR),$(mandir)/man1/$(name).1 $(bashdir)/$(name) $(zshdir)/_$(name) \
+	rm -f $(addprefix $(DESTDIR)$(mandir)/,man1/gated-notify.1 man8/gatedd.8)
+	rm -f $(foreach name,$(PROGRAMS),$(addprefix $(DESTDIR),$(mandir)/man1/$(name).1 $(bashdir)/$(name) $(zshdir)/_$(name) \
 		$(fishdir)/$(name).fish))
 	$(if $(DESTDIR),,scripts/after-install.sh)
 
