@@ -23,7 +23,7 @@ use crate::common::request::Request;
 pub const NOBODY_YET: Duration = Duration::from_secs(10);
 
 /// Agents of one user at the most.
-const MOST_OF_A_USER: usize = 16;
+const MOST_OF_A_USER: usize = 64;
 
 /// A future of this thread.
 pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

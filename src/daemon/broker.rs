@@ -4,6 +4,8 @@
 //! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, then the supervisor is
 //! told. Without the record an approval becomes a denial.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -77,8 +79,15 @@ pub struct Spoken {
     pub by: String,
     /// Whether they proved who they are.
     pub authenticated: bool,
-    pub reply: Option<oneshot::Sender<Result<(), AnswerError>>>,
+    /// Hears what came of the answer once that is on disk.
+    pub reply: Option<Heard>,
 }
+
+/// Who waits to hear what came of an answer.
+pub type Heard = oneshot::Sender<Result<(), AnswerError>>;
+
+/// Those whose answers are being recorded, with whether they said yes.
+type Hearing = RefCell<HashMap<RequestId, (bool, Heard)>>;
 
 /// What the rest of the daemon tells a broker.
 #[derive(Debug)]
@@ -139,10 +148,12 @@ impl Broker {
         let config = self.config;
         let (view, home) = (Rc::clone(&self.view), config.terms.home.clone());
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
+        let hearing = Hearing::default();
         let desk = Desk {
             config: &config,
             records: &records,
             view: &view,
+            hearing: &hearing,
             pending: Pending::new(),
             prompts,
             settled,
@@ -154,7 +165,7 @@ impl Broker {
         let work = async {
             tokio::join!(
                 desk.serve(from, replies, control),
-                release(settle, out, &records, &view, &home),
+                release(settle, out, &records, &view, &home, &hearing),
                 forward(outgoing, to)
             )
             .0
@@ -218,6 +229,7 @@ struct Desk<'a> {
     config: &'a BrokerConfig,
     records: &'a Recorder,
     view: &'a View,
+    hearing: &'a Hearing,
     pending: Pending,
     prompts: watch::Sender<Option<Rc<Prompt>>>,
     settled: mpsc::UnboundedSender<Vec<Settled>>,
@@ -339,14 +351,20 @@ impl Desk<'_> {
     fn obey(&mut self, told: Control) {
         match told {
             Control::Answer(Spoken { request, answer, by, authenticated, reply }) => {
-                let answered = self.pending.answer(request, answer, &by, authenticated, now());
-                let result = answered.map(|effects| self.apply(effects));
-                if let Err(error) = &result {
-                    debug!(%request, by, %error, "an answer came to nothing");
-                }
-                if let Some(reply) = reply {
-                    // Whoever answered need not wait to hear of it.
-                    let _ = reply.send(result);
+                match self.pending.answer(request, answer, &by, authenticated, now()) {
+                    Ok(effects) => {
+                        if let Some(reply) = reply {
+                            self.hearing.borrow_mut().insert(request, (answer != Answer::Deny, reply));
+                        }
+                        self.apply(effects);
+                    }
+                    Err(error) => {
+                        debug!(%request, by, %error, "an answer came to nothing");
+                        if let Some(reply) = reply {
+                            // Whoever answered need not wait to hear of it.
+                            let _ = reply.send(Err(error));
+                        }
+                    }
                 }
             }
             Control::Revoke(id) => {
@@ -410,6 +428,7 @@ async fn release(
     records: &Recorder,
     view: &View,
     home: &RawPath,
+    hearing: &Hearing,
 ) {
     let mut decided: Vec<Vec<Settled>> = Vec::new();
     // What fell while the disk was at work goes together: one more synchronisation for all of it.
@@ -437,6 +456,12 @@ async fn release(
             // A supervisor that cancelled has no use for a decision, and one that is gone neither.
             if settled.outcome != Outcome::Cancelled {
                 let _ = to.send(ToSession::Decided(decision(&settled)));
+            }
+            let heard = hearing.borrow_mut().remove(&settled.request.id);
+            if let Some((said_yes, heard)) = heard {
+                let stands = !said_yes || settled.outcome.permits();
+                // Whoever answered need not wait to hear of it.
+                let _ = heard.send(if stands { Ok(()) } else { Err(AnswerError::TurnedDown) });
             }
             tokio::task::yield_now().await;
         }

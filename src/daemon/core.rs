@@ -442,6 +442,7 @@ impl Core {
         match answered.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(AnswerError::AlreadyDecided)) => Err(Refusal::Decided),
+            Ok(Err(error @ AnswerError::TurnedDown)) => Err(Refusal::Session(error.to_string())),
             Ok(Err(AnswerError::Unknown)) | Err(_) => Err(Refusal::NoRequest),
         }
     }

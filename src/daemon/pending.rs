@@ -74,6 +74,9 @@ pub enum AnswerError {
     AlreadyDecided,
     #[error("there is no such request")]
     Unknown,
+    /// A yes that covers more than may be, or that is not on record: it was a no.
+    #[error("this answer counts as a no: it could not be recorded, or it covers more than may be")]
+    TurnedDown,
 }
 
 /// A request id that was used before: the supervisor is not what it should be.

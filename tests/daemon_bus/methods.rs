@@ -420,7 +420,7 @@ fn a_user_has_so_many_agents_and_watchers_and_no_more() {
         let client = world.connect().await;
         let uid = rustix::process::getuid().as_raw();
         let speaker = agents::Speaker { uid, by: "x:x".into(), name: "x".into(), groups: Default::default() };
-        for number in 0..16 {
+        for number in 0..64 {
             world
                 .core
                 .agents
