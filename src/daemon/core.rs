@@ -2,7 +2,7 @@
 //! whoever is on the bus, identified by [`super::bus`], and what they may is decided here.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -14,134 +14,23 @@ use tracing::{info, warn};
 
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
-use super::broker::{Control, Spoken};
+use super::broker::Control;
 use super::engine::Engine;
-use super::link::Outgoing;
 use super::live::{Live, State};
 use super::message;
-use super::pending::AnswerError;
+use super::orders::{Caller, Refusal};
 use super::policyfiles::Snapshot;
-use super::record;
 use super::rendezvous::Rendezvous;
-use super::state::{Kept, Shelf, StateError};
-use super::users::{self, Known, UserError};
+use super::state::Shelf;
+use super::users::{self};
 use super::view::{Held, View};
 use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
-use crate::common::consent::{Answer, Prompt};
-use crate::common::id::{GrantId, NoRandomness, RequestId, SessionId, Token};
+use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
-use crate::common::wire::{Ends, Start, ToSession};
-use crate::policy::{Context, Grants, Policy, PolicyError, ProfileSelector, Source};
-
-/// The profile of who names none.
-const DEFAULT_PROFILE: &str = "coder";
-
-/// Sessions of one user at the most, but for root.
-const MOST_OF_A_USER: usize = 256;
-
-/// Requests that wait no more and are remembered, to tell a second answer from an invented one.
-const MOST_OVER: usize = 1024;
-
-/// Who calls.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    pub uid: u32,
-    /// The unique name on the bus.
-    pub sender: String,
-    /// Whether it is a process of a session.
-    pub is_inside: bool,
-    /// What polkit said yes to, for this one call.
-    pub elevated: BTreeSet<&'static str>,
-}
-
-impl Caller {
-    fn is_root(&self) -> bool {
-        self.uid == 0 && !self.is_inside
-    }
-
-    fn has(&self, action: &'static str) -> bool {
-        self.is_root() || self.elevated.contains(action)
-    }
-
-    fn outside(&self) -> Result<(), Refusal> {
-        if self.is_inside { Err(Refusal::Inside) } else { Ok(()) }
-    }
-}
-
-/// Why a caller does not get what it wants.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    #[error("a process of a session may not")]
-    Inside,
-    /// Perhaps after an administrator, or the person, has proved who they are.
-    #[error("needs the authorization {0}")]
-    Needs(&'static str),
-    #[error("not for this user")]
-    NotAuthorized,
-    #[error("may_run does not name this user")]
-    MayNotRun,
-    #[error("there is no such session")]
-    NoSession,
-    #[error("there is no such request")]
-    NoRequest,
-    #[error("it was decided already")]
-    Decided,
-    #[error("there is no such grant")]
-    NoGrant,
-    #[error("{0}")]
-    Invalid(&'static str),
-    #[error("too many")]
-    TooMany,
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    #[error("{0}")]
-    Session(String),
-    #[error(transparent)]
-    User(#[from] UserError),
-    #[error(transparent)]
-    State(#[from] StateError),
-    #[error(transparent)]
-    Randomness(#[from] NoRandomness),
-}
-
-/// What a session is opened with.
-#[derive(Clone, Debug, Default)]
-pub struct Opening {
-    pub profile: Option<String>,
-    pub directory: RawPath,
-    /// The caller's home as it is, with links followed; the supervisor checks it.
-    pub home: Option<RawPath>,
-    /// The caller's own profile files by name.
-    pub profiles: BTreeMap<String, String>,
-    /// Whom the tool runs as, for root.
-    pub user: Option<String>,
-}
-
-/// A command for a session.
-pub struct Order {
-    pub start: Start,
-    /// The caller's link, cwd, stdin, stdout, stderr.
-    pub fds: Vec<OwnedFd>,
-    pub into: Into,
-    pub events: bool,
-}
-
-/// Where a command runs.
-pub enum Into {
-    Session(SessionId),
-    New(Opening),
-}
-
-/// What became of an order.
-pub struct Ran {
-    pub session: SessionId,
-    pub events: Option<OwnedFd>,
-    /// What the profile names that this version does not hold.
-    pub notes: Vec<String>,
-}
+use crate::policy::{Grants, Policy, PolicyError, Source};
 
 /// Objects on the bus that come and go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,15 +42,8 @@ pub enum Change {
     RequestRemoved(u64, Vec<String>),
 }
 
-/// A waiting request as it is known on the bus.
-#[derive(Clone)]
-pub struct Waiting {
-    pub session: Rc<Live>,
-    pub prompt: Prompt,
-}
-
 /// A waiting request's number on the bus, its session, and who was told of it.
-type Numbered = (u64, SessionId, Vec<String>);
+pub(super) type Numbered = (u64, SessionId, Vec<String>);
 
 /// What is fixed while the daemon runs.
 pub struct Setting {
@@ -186,12 +68,12 @@ pub struct Core {
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
-    requests: RefCell<BTreeMap<RequestId, Numbered>>,
+    pub(super) requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
-    over: RefCell<VecDeque<RequestId>>,
+    pub(super) over: RefCell<VecDeque<RequestId>>,
     /// Sessions that are being started, by their user.
-    starting: RefCell<BTreeMap<u32, usize>>,
-    next_request: Cell<u64>,
+    pub(super) starting: RefCell<BTreeMap<u32, usize>>,
+    pub(super) next_request: Cell<u64>,
     changes: RefCell<Option<mpsc::UnboundedSender<Change>>>,
 }
 
@@ -247,109 +129,6 @@ impl Core {
         Ok(())
     }
 
-    /// A session that waits for calls until it is stopped.
-    pub async fn open_session(self: &Rc<Self>, caller: &Caller, opening: Opening) -> Result<SessionId, Refusal> {
-        caller.outside()?;
-        let live = self.open(caller, opening, Ends::WhenStopped).await?;
-        Ok(live.id().clone())
-    }
-
-    /// A command, in a session of its own or in one that runs.
-    pub async fn run(self: &Rc<Self>, caller: &Caller, order: Order) -> Result<Ran, Refusal> {
-        caller.outside()?;
-        let is_new = matches!(order.into, Into::New(_));
-        let live = match order.into {
-            Into::Session(id) => {
-                let live = self.sessions.borrow().get(&id).cloned().ok_or(Refusal::NoSession)?;
-                // What runs in a session runs as its user, with what that user was granted.
-                if live.owner() != caller.uid && !caller.is_root() {
-                    return Err(Refusal::NoSession);
-                }
-                live
-            }
-            Into::New(opening) => self.open(caller, opening, Ends::WithFirstCall).await?,
-        };
-        let ordered = self.order(&live, order.start, order.fds, order.events.then_some(caller.uid)).await;
-        if ordered.is_err() && is_new {
-            // It would wait for its first call for ever.
-            live.stop.notify_one();
-        }
-        ordered
-    }
-
-    async fn order(
-        &self,
-        live: &Rc<Live>,
-        start: Start,
-        fds: Vec<OwnedFd>,
-        reader: Option<u32>,
-    ) -> Result<Ran, Refusal> {
-        let sight = Sight::Session(live.id().clone());
-        let watch = |uid| self.watchers.add(sight, uid).map_err(|_| Refusal::TooMany);
-        let events = reader.map(watch).transpose()?;
-        let starts = live.starts.borrow().clone().ok_or(Refusal::NoSession)?;
-        let outgoing = Outgoing { message: ToSession::Start(Box::new(start)), fds };
-        starts.send(outgoing).await.map_err(|_| Refusal::NoSession)?;
-        Ok(Ran { session: live.id().clone(), events, notes: live.profile.notes.clone() })
-    }
-
-    async fn open(self: &Rc<Self>, caller: &Caller, opening: Opening, ends: Ends) -> Result<Rc<Live>, Refusal> {
-        let known = self.user_of(caller, opening.user).await?;
-        let policy = Rc::clone(&self.policy.borrow());
-        if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
-            return Err(Refusal::MayNotRun);
-        }
-        let _starting = Starting::new(self, known.identity.uid)?;
-        let home = opening.home.clone().unwrap_or_else(|| known.identity.home.clone());
-        let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
-        let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
-        let selector = match name.starts_with('/') {
-            // Of those that came with the call; no file is opened.
-            true => ProfileSelector::File(PathBuf::from(&name)),
-            false => ProfileSelector::Name(name.clone()),
-        };
-        let mut profile = policy.load(selector, &opening.profiles, &context)?;
-        if name.starts_with('/') {
-            profile.protect(RawPath::from(PathBuf::from(name)));
-        }
-        for path in &self.setting.own {
-            profile.protect(path.clone());
-        }
-        let kept = Kept {
-            session: self.new_id()?,
-            user: known.identity,
-            token: Token::random()?,
-            profile: profile.encode(),
-            directory: opening.directory,
-            started: now_micros(),
-            unit: None,
-            process: None,
-        };
-        self.launch(kept, profile, opening.home, ends).await
-    }
-
-    fn new_id(&self) -> Result<SessionId, NoRandomness> {
-        loop {
-            let id = SessionId::random()?;
-            if !self.sessions.borrow().contains_key(&id) {
-                return Ok(id);
-            }
-        }
-    }
-
-    async fn user_of(&self, caller: &Caller, wanted: Option<String>) -> Result<Known, Refusal> {
-        match wanted {
-            None => Ok(users::by_uid(caller.uid).await?),
-            Some(name) => {
-                let known = users::by_name(name).await?;
-                if known.identity.uid != caller.uid && !caller.is_root() {
-                    return Err(Refusal::NotAuthorized);
-                }
-                Ok(known)
-            }
-        }
-    }
-
     /// The sessions that a caller may see.
     pub fn visible(&self, caller: &Caller) -> Vec<Rc<Live>> {
         if caller.is_inside {
@@ -402,7 +181,7 @@ impl Core {
         Ok(())
     }
 
-    async fn speaker(&self, caller: &Caller, kind: &str) -> Result<Speaker, Refusal> {
+    pub(super) async fn speaker(&self, caller: &Caller, kind: &str) -> Result<Speaker, Refusal> {
         let known = users::by_uid(caller.uid).await?;
         let name = known.identity.name;
         Ok(Speaker { uid: caller.uid, by: format!("{kind}:{name}"), name, groups: known.groups })
@@ -418,63 +197,6 @@ impl Core {
                 "a consent agent is gone"
             );
         }
-    }
-
-    /// Answer a waiting request.
-    pub async fn decide(&self, caller: &Caller, id: RequestId, answer: Answer) -> Result<(), Refusal> {
-        caller.outside()?;
-        let waiting = self.waiting(id).ok_or_else(|| match self.over.borrow().contains(&id) {
-            true => Refusal::Decided,
-            false => Refusal::NoRequest,
-        })?;
-        let speaker = self.speaker(caller, "gatedctl").await?;
-        let request = &waiting.prompt.request;
-        if !speaker.may_answer(waiting.session.owner(), request) && !caller.has(action::ANSWER_FOR_OTHERS) {
-            return Err(Refusal::Needs(action::ANSWER_FOR_OTHERS));
-        }
-        let is_sensitive = request.level == Level::Authenticate && answer != Answer::Deny;
-        if is_sensitive && !caller.has(action::GRANT_SENSITIVE) {
-            return Err(Refusal::Needs(action::GRANT_SENSITIVE));
-        }
-        let (reply, answered) = tokio::sync::oneshot::channel();
-        let spoken = Spoken { request: id, answer, by: speaker.by, authenticated: is_sensitive, reply: Some(reply) };
-        waiting.session.control.send(Control::Answer(spoken)).map_err(|_| Refusal::NoRequest)?;
-        match answered.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(AnswerError::AlreadyDecided)) => Err(Refusal::Decided),
-            Ok(Err(error @ AnswerError::TurnedDown)) => Err(Refusal::Session(error.to_string())),
-            Ok(Err(AnswerError::Unknown)) | Err(_) => Err(Refusal::NoRequest),
-        }
-    }
-
-    /// The requests that wait and that the caller may answer, by their number on the bus.
-    pub async fn answerable(&self, caller: &Caller) -> Result<BTreeMap<u64, Waiting>, Refusal> {
-        caller.outside()?;
-        let numbers: Vec<(u64, RequestId)> =
-            self.requests.borrow().iter().map(|(id, (number, ..))| (*number, *id)).collect();
-        if numbers.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let speaker = self.speaker(caller, "").await?;
-        let waiting = numbers.into_iter().filter_map(|(number, id)| Some((number, self.waiting(id)?)));
-        let may = |waiting: &Waiting| {
-            speaker.may_answer(waiting.session.owner(), &waiting.prompt.request)
-                || caller.has(action::ANSWER_FOR_OTHERS)
-        };
-        Ok(waiting.filter(|(_, waiting)| may(waiting)).collect())
-    }
-
-    /// A waiting request by its number on the bus.
-    pub(super) fn waiting_number(&self, wanted: u64) -> Option<Waiting> {
-        let id = self.requests.borrow().iter().find(|(_, (number, ..))| *number == wanted).map(|(id, _)| *id)?;
-        self.waiting(id)
-    }
-
-    fn waiting(&self, id: RequestId) -> Option<Waiting> {
-        let session = self.requests.borrow().get(&id).map(|(_, session, _)| session.clone())?;
-        let session = self.sessions.borrow().get(&session).cloned()?;
-        let prompt = session.view.prompts.borrow().iter().find(|prompt| prompt.request.id == id).cloned()?;
-        Some(Waiting { session, prompt })
     }
 
     /// What policy and grants of a session say.
@@ -549,47 +271,6 @@ impl Core {
         self.watchers.add(sight, caller.uid).map_err(|_| Refusal::TooMany)
     }
 
-    /// What waits in a session has changed.
-    pub(super) fn pending_changed(self: &Rc<Self>, id: &SessionId) {
-        let live = self.sessions.borrow().get(id).cloned();
-        let prompts: BTreeMap<RequestId, Prompt> = live
-            .iter()
-            .flat_map(|live| live.view.prompts.borrow().clone())
-            .map(|prompt| (prompt.request.id, prompt))
-            .collect();
-        let mut requests = self.requests.borrow_mut();
-        let gone = |known: &RequestId, (_, session, _): &mut Numbered| session == id && !prompts.contains_key(known);
-        for (request, (number, _, told)) in requests.extract_if(.., gone) {
-            let mut over = self.over.borrow_mut();
-            if over.len() >= MOST_OVER {
-                over.pop_front();
-            }
-            over.push_back(request);
-            self.report(Change::RequestRemoved(number, told));
-        }
-        let Some(live) = live else { return };
-        for (request, prompt) in &prompts {
-            if requests.contains_key(request) {
-                continue;
-            }
-            let number = self.next_request.replace(self.next_request.get().wrapping_add(1));
-            let told = self.agents.who_may_see(id, live.owner(), &prompt.request);
-            let asked = prompt.request.as_ref();
-            info!(
-                MESSAGE_ID = message::REQUEST_ASKED,
-                GATED_SESSION = %id,
-                GATED_REQUEST = %request,
-                GATED_USER = live.kept.user.name,
-                GATED_PROGRAM = record::path(&asked.who.program),
-                GATED_OPERATION = asked.operation.as_str(),
-                GATED_OBJECT = record::path(&asked.object),
-                "a request waits for an answer"
-            );
-            requests.insert(*request, (number, id.clone(), told.clone()));
-            self.report(Change::RequestAdded(number, told));
-        }
-    }
-
     /// A session is over.
     pub(super) fn forget(self: &Rc<Self>, live: &Rc<Live>) {
         live.is_over.set(true);
@@ -614,37 +295,6 @@ impl Core {
     /// Sessions that are lost.
     pub fn lost(&self) -> usize {
         self.sessions.borrow().values().filter(|live| live.state.get() == State::Lost).count()
-    }
-}
-
-/// Counts a session of a user that is being started, so that nobody starts more at once than they may have.
-struct Starting {
-    core: Rc<Core>,
-    uid: u32,
-}
-
-impl Starting {
-    fn new(core: &Rc<Core>, uid: u32) -> Result<Starting, Refusal> {
-        let running = core.sessions.borrow().values().filter(|live| live.owner() == uid).count();
-        let mut starting = core.starting.borrow_mut();
-        let own = starting.entry(uid).or_default();
-        if uid != 0 && running.saturating_add(*own) >= MOST_OF_A_USER {
-            return Err(Refusal::TooMany);
-        }
-        *own = own.saturating_add(1);
-        Ok(Starting { core: Rc::clone(core), uid })
-    }
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        let mut starting = self.core.starting.borrow_mut();
-        if let Some(own) = starting.get_mut(&self.uid) {
-            *own = own.saturating_sub(1);
-            if *own == 0 {
-                starting.remove(&self.uid);
-            }
-        }
     }
 }
 

@@ -11,11 +11,12 @@ use tracing::{error, info, warn};
 
 use super::agents::Asker;
 use super::broker::{Broker, BrokerConfig};
-use super::core::{Core, Refusal};
+use super::core::Core;
 use super::events::Events;
 use super::link::{Outgoing, Served, Socket};
 use super::live::{FAREWELL, Live, State};
 use super::message;
+use super::orders::Refusal;
 use super::pending::SessionTerms;
 use super::rendezvous::Arrived;
 use super::state::Kept;

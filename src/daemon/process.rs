@@ -83,7 +83,7 @@ enum DaemonError {
     #[error(transparent)]
     Service(#[from] ServiceError),
     #[error("cannot take over the sessions of the daemon before: {0}")]
-    Adoption(super::core::Refusal),
+    Adoption(super::orders::Refusal),
 }
 
 fn step(what: &'static str) -> impl FnOnce(std::io::Error) -> DaemonError {

@@ -13,8 +13,9 @@ use super::agent::Unanswered;
 use super::error::{Error, detail};
 use crate::daemon::authz::Polkit;
 use crate::daemon::caller::{self, Unidentified};
-use crate::daemon::core::{Caller, Core, Refusal};
+use crate::daemon::core::Core;
 use crate::daemon::message;
+use crate::daemon::orders::{Caller, Refusal};
 
 type Job = Box<dyn FnOnce(Rc<Core>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 

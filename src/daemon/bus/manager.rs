@@ -22,8 +22,9 @@ use crate::common::id::{GrantId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::text;
 use crate::common::wire::{Start, WindowSize};
-use crate::daemon::core::{Caller, Core, Into, Opening, Order};
+use crate::daemon::core::Core;
 use crate::daemon::live::Live;
+use crate::daemon::orders::{Caller, Into, Opening, Order};
 use crate::daemon::view::Held;
 
 /// Words of a command and of an environment at the most, and bytes of both: what execve(2) takes.

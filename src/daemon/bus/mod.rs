@@ -12,7 +12,7 @@ pub mod service;
 use std::future::Future;
 use std::pin::Pin;
 
-use super::core::Refusal;
+use super::orders::Refusal;
 
 /// What the core does for a caller.
 pub type Doing<T> = Pin<Box<dyn Future<Output = Result<T, Refusal>>>>;

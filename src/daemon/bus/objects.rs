@@ -19,8 +19,10 @@ use crate::common::bus::{MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTERFACE};
 use crate::common::details::Details;
 use crate::common::id::SessionId;
 use crate::common::mask;
-use crate::daemon::core::{Caller, Change, Core, Refusal, Waiting};
+use crate::daemon::core::{Change, Core};
 use crate::daemon::live::Live;
+use crate::daemon::orders::{Caller, Refusal};
+use crate::daemon::requests::Waiting;
 
 type Dict = HashMap<&'static str, Variant<'static>>;
 /// Objects with their interfaces and properties.

@@ -1,0 +1,160 @@
+//! From a caller's order to a session, or to a further call of one: who may, under which policy. Runs as root in the daemon,
+//! on its one thread; opens no file of the caller's.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::core::{Core, now_micros};
+use super::link::Outgoing;
+use super::live::Live;
+use super::orders::{Caller, Into, Opening, Order, Ran, Refusal};
+use super::state::Kept;
+use super::users::{self, Known};
+use super::watchers::Sight;
+use crate::common::id::{NoRandomness, SessionId, Token};
+use crate::common::path::RawPath;
+use crate::common::wire::{Ends, Start, ToSession};
+use crate::policy::{Context, ProfileSelector};
+
+/// The profile of who names none.
+const DEFAULT_PROFILE: &str = "coder";
+
+/// Sessions of one user at the most, but for root.
+const MOST_OF_A_USER: usize = 256;
+
+impl Core {
+    /// A session that waits for calls until it is stopped.
+    pub async fn open_session(self: &Rc<Self>, caller: &Caller, opening: Opening) -> Result<SessionId, Refusal> {
+        caller.outside()?;
+        let live = self.open(caller, opening, Ends::WhenStopped).await?;
+        Ok(live.id().clone())
+    }
+
+    /// A command, in a session of its own or in one that runs.
+    pub async fn run(self: &Rc<Self>, caller: &Caller, order: Order) -> Result<Ran, Refusal> {
+        caller.outside()?;
+        let is_new = matches!(order.into, Into::New(_));
+        let live = match order.into {
+            Into::Session(id) => {
+                let live = self.sessions.borrow().get(&id).cloned().ok_or(Refusal::NoSession)?;
+                // What runs in a session runs as its user, with what that user was granted.
+                if live.owner() != caller.uid && !caller.is_root() {
+                    return Err(Refusal::NoSession);
+                }
+                live
+            }
+            Into::New(opening) => self.open(caller, opening, Ends::WithFirstCall).await?,
+        };
+        let ordered = self.order(&live, order.start, order.fds, order.events.then_some(caller.uid)).await;
+        if ordered.is_err() && is_new {
+            // It would wait for its first call for ever.
+            live.stop.notify_one();
+        }
+        ordered
+    }
+
+    async fn order(
+        &self,
+        live: &Rc<Live>,
+        start: Start,
+        fds: Vec<OwnedFd>,
+        reader: Option<u32>,
+    ) -> Result<Ran, Refusal> {
+        let sight = Sight::Session(live.id().clone());
+        let watch = |uid| self.watchers.add(sight, uid).map_err(|_| Refusal::TooMany);
+        let events = reader.map(watch).transpose()?;
+        let starts = live.starts.borrow().clone().ok_or(Refusal::NoSession)?;
+        let outgoing = Outgoing { message: ToSession::Start(Box::new(start)), fds };
+        starts.send(outgoing).await.map_err(|_| Refusal::NoSession)?;
+        Ok(Ran { session: live.id().clone(), events, notes: live.profile.notes.clone() })
+    }
+
+    async fn open(self: &Rc<Self>, caller: &Caller, opening: Opening, ends: Ends) -> Result<Rc<Live>, Refusal> {
+        let known = self.user_of(caller, opening.user).await?;
+        let policy = Rc::clone(&self.policy.borrow());
+        if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
+            return Err(Refusal::MayNotRun);
+        }
+        let _starting = Starting::new(self, known.identity.uid)?;
+        let home = opening.home.clone().unwrap_or_else(|| known.identity.home.clone());
+        let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
+        let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
+        let selector = match name.starts_with('/') {
+            // Of those that came with the call; no file is opened.
+            true => ProfileSelector::File(PathBuf::from(&name)),
+            false => ProfileSelector::Name(name.clone()),
+        };
+        let mut profile = policy.load(selector, &opening.profiles, &context)?;
+        if name.starts_with('/') {
+            profile.protect(RawPath::from(PathBuf::from(name)));
+        }
+        for path in &self.setting.own {
+            profile.protect(path.clone());
+        }
+        let kept = Kept {
+            session: self.new_id()?,
+            user: known.identity,
+            token: Token::random()?,
+            profile: profile.encode(),
+            directory: opening.directory,
+            started: now_micros(),
+            unit: None,
+            process: None,
+        };
+        self.launch(kept, profile, opening.home, ends).await
+    }
+
+    fn new_id(&self) -> Result<SessionId, NoRandomness> {
+        loop {
+            let id = SessionId::random()?;
+            if !self.sessions.borrow().contains_key(&id) {
+                return Ok(id);
+            }
+        }
+    }
+
+    async fn user_of(&self, caller: &Caller, wanted: Option<String>) -> Result<Known, Refusal> {
+        match wanted {
+            None => Ok(users::by_uid(caller.uid).await?),
+            Some(name) => {
+                let known = users::by_name(name).await?;
+                if known.identity.uid != caller.uid && !caller.is_root() {
+                    return Err(Refusal::NotAuthorized);
+                }
+                Ok(known)
+            }
+        }
+    }
+}
+
+/// Counts a session of a user that is being started, so that nobody starts more at once than they may have.
+struct Starting {
+    core: Rc<Core>,
+    uid: u32,
+}
+
+impl Starting {
+    fn new(core: &Rc<Core>, uid: u32) -> Result<Starting, Refusal> {
+        let running = core.sessions.borrow().values().filter(|live| live.owner() == uid).count();
+        let mut starting = core.starting.borrow_mut();
+        let own = starting.entry(uid).or_default();
+        if uid != 0 && running.saturating_add(*own) >= MOST_OF_A_USER {
+            return Err(Refusal::TooMany);
+        }
+        *own = own.saturating_add(1);
+        Ok(Starting { core: Rc::clone(core), uid })
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let mut starting = self.core.starting.borrow_mut();
+        if let Some(own) = starting.get_mut(&self.uid) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                starting.remove(&self.uid);
+            }
+        }
+    }
+}

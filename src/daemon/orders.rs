@@ -1,0 +1,109 @@
+//! What callers of the daemon's core bring, and what they get. Whoever calls is identified by [`super::bus`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+
+use super::state::StateError;
+use super::users::UserError;
+use crate::common::id::{NoRandomness, SessionId};
+use crate::common::path::RawPath;
+use crate::common::wire::Start;
+use crate::policy::PolicyError;
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub uid: u32,
+    /// The unique name on the bus.
+    pub sender: String,
+    /// Whether it is a process of a session.
+    pub is_inside: bool,
+    /// What polkit said yes to, for this one call.
+    pub elevated: BTreeSet<&'static str>,
+}
+
+impl Caller {
+    pub(super) fn is_root(&self) -> bool {
+        self.uid == 0 && !self.is_inside
+    }
+
+    pub(super) fn has(&self, action: &'static str) -> bool {
+        self.is_root() || self.elevated.contains(action)
+    }
+
+    pub(super) fn outside(&self) -> Result<(), Refusal> {
+        if self.is_inside { Err(Refusal::Inside) } else { Ok(()) }
+    }
+}
+
+/// Why a caller does not get what it wants.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("a process of a session may not")]
+    Inside,
+    /// Perhaps after an administrator, or the person, has proved who they are.
+    #[error("needs the authorization {0}")]
+    Needs(&'static str),
+    #[error("not for this user")]
+    NotAuthorized,
+    #[error("may_run does not name this user")]
+    MayNotRun,
+    #[error("there is no such session")]
+    NoSession,
+    #[error("there is no such request")]
+    NoRequest,
+    #[error("it was decided already")]
+    Decided,
+    #[error("there is no such grant")]
+    NoGrant,
+    #[error("{0}")]
+    Invalid(&'static str),
+    #[error("too many")]
+    TooMany,
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("{0}")]
+    Session(String),
+    #[error(transparent)]
+    User(#[from] UserError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Randomness(#[from] NoRandomness),
+}
+
+/// What a session is opened with.
+#[derive(Clone, Debug, Default)]
+pub struct Opening {
+    pub profile: Option<String>,
+    pub directory: RawPath,
+    /// The caller's home as it is, with links followed; the supervisor checks it.
+    pub home: Option<RawPath>,
+    /// The caller's own profile files by name.
+    pub profiles: BTreeMap<String, String>,
+    /// Whom the tool runs as, for root.
+    pub user: Option<String>,
+}
+
+/// A command for a session.
+pub struct Order {
+    pub start: Start,
+    /// The caller's link, cwd, stdin, stdout, stderr.
+    pub fds: Vec<OwnedFd>,
+    pub into: Into,
+    pub events: bool,
+}
+
+/// Where a command runs.
+pub enum Into {
+    Session(SessionId),
+    New(Opening),
+}
+
+/// What became of an order.
+pub struct Ran {
+    pub session: SessionId,
+    pub events: Option<OwnedFd>,
+    /// What the profile names that this version does not hold.
+    pub notes: Vec<String>,
+}
