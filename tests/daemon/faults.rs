@@ -152,7 +152,9 @@ fn full_disk() {
     let seen = format!("/proc/{}/root{}", daemon.pid(), log.join("filler").display());
     let mut filler = fs::File::create(&seen).unwrap();
     while filler.write_all(&[0; 512]).is_ok() {}
-    machine.decide(&request, "session");
+    // Whoever said yes hears that it was none.
+    let turned_down = machine.try_to_decide(&request, "session").expect_err("it cannot be recorded");
+    assert!(turned_down.to_string().contains("Error.Engine"), "{turned_down}");
     // Asked once more: nothing was granted.
     let again = machine.asked(&wanted);
     assert_ne!(again, request);

@@ -160,7 +160,11 @@ impl Machine {
 
     #[track_caller]
     pub fn decide(&self, request: &str, decision: &str) {
-        self.call("Decide", &(request, decision, HashMap::<&str, Variant<'_>>::new())).expect("decided");
+        self.try_to_decide(request, decision).expect("decided");
+    }
+
+    pub fn try_to_decide(&self, request: &str, decision: &str) -> zbus::Result<()> {
+        self.call("Decide", &(request, decision, HashMap::<&str, Variant<'_>>::new())).map(drop)
     }
 
     /// Objects of live grants.
