@@ -40,7 +40,7 @@ impl Core {
         self: &Rc<Self>,
         mut kept: Kept,
         profile: Profile,
-        home: Option<RawPath>,
+        home: RawPath,
         ends: Ends,
     ) -> Result<Rc<Live>, Refusal> {
         let id = kept.session.clone();
@@ -59,7 +59,7 @@ impl Core {
             landlock_abi_min: LANDLOCK_ABI_MIN,
             workspace: profile.workspace.clone().unwrap_or_else(|| kept.directory.clone()),
             directory: kept.directory.clone(),
-            home,
+            home: Some(home),
             ends,
             rendezvous: Some(Rendezvous {
                 socket: RawPath::from(self.setting.socket.clone()),

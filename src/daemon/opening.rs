@@ -102,7 +102,8 @@ impl Core {
             unit: None,
             process: None,
         };
-        self.launch(kept, profile, opening.home, ends).await
+        // Also where the caller names none: the supervisor refuses a home that leads elsewhere than the policy believes.
+        self.launch(kept, profile, home, ends).await
     }
 
     fn new_id(&self) -> Result<SessionId, NoRandomness> {
