@@ -44,6 +44,7 @@ fn request(id: u128, object: &str) -> Request {
         rule: rule(),
         remember: Lifetime::Session,
         group: None,
+        execution: None,
     }
 }
 
@@ -61,6 +62,8 @@ fn record(number: u64, outcome: Outcome) -> FromSession {
         object: "/srv/gone".into(),
         other: None,
         rule: rule(),
+        level: Level::Ask,
+        execution: None,
         outcome,
         by: "policy".into(),
     }))

@@ -153,6 +153,7 @@ fn prompt(number: u128) -> Prompt {
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "/f".into(), line: 3, reason: None },
         remember: Lifetime::Session,
         group: None,
+        execution: None,
     };
     let offers = [(Width::Exact, "/srv/x"), (Width::Tree, "/srv/**")];
     let offers = offers.map(|(width, scope)| Offer { width, scope: scope.into() }).to_vec();

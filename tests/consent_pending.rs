@@ -34,6 +34,7 @@ fn request(id: u128, session_number: u8, call: u32, object: &str) -> Request {
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1, reason: None },
         remember: Lifetime::Session,
         group: None,
+        execution: None,
     }
 }
 
@@ -158,11 +159,11 @@ proptest! {
                 Step::Answer { which, answer } if !seen.taken.is_empty() => {
                     let asked = seen.taken[which % seen.taken.len()].clone();
                     let over = seen.ends.contains_key(&asked.id.0);
-                    match pending.answer(asked.id, answer, "test", false, now) {
+                    match pending.answer(asked.id, answer.clone(), "test", false, now) {
                         Err(error) => assert!(over && error == AnswerError::AlreadyDecided),
                         Ok(effects) => {
                             assert!(!over);
-                            seen.watch(effects, |settled| check_answer(&asked, answer, settled));
+                            seen.watch(effects, |settled| check_answer(&asked, &answer, settled));
                             assert!(seen.ends.contains_key(&asked.id.0), "answered but not settled");
                         }
                     }
@@ -213,13 +214,13 @@ proptest! {
 }
 
 /// What one answer may do to one request.
-fn check_answer(asked: &Request, answer: Answer, settled: &Settled) {
+fn check_answer(asked: &Request, answer: &Answer, settled: &Settled) {
     let own = &settled.request;
     assert_eq!(own.session, asked.session, "an answer reached another session");
     let (kept, width) = match answer {
-        Answer::Deny => (None, Width::Exact),
-        Answer::Once(width) => (Some(Lifetime::Call), width),
-        Answer::Session(width) => (Some(Lifetime::Session), width),
+        Answer::Deny | Answer::Edit(_) => (None, Width::Exact),
+        Answer::Once(width) => (Some(Lifetime::Call), *width),
+        Answer::Session(width) => (Some(Lifetime::Session), *width),
     };
     match settled.outcome {
         Outcome::Approved => {
@@ -237,10 +238,11 @@ fn check_answer(asked: &Request, answer: Answer, settled: &Settled) {
                 Width::Exact => own.object == asked.object,
                 Width::Directory => own.object.parent().unwrap() == parent,
                 Width::Tree => own.object.is_within(&parent),
+                Width::Prefix | Width::Program => false,
             });
             assert_eq!((settled.lifetime, settled.width), (Lifetime::Attempt, Width::Exact));
         }
-        Outcome::Denied => assert_eq!((answer, &own.object), (Answer::Deny, &asked.object)),
+        Outcome::Denied => assert_eq!((answer, &own.object), (&Answer::Deny, &asked.object)),
         // Broader than may be offered.
         Outcome::NotPermitted => assert!(width != Width::Exact && own.object == asked.object),
         other => panic!("{other:?}"),

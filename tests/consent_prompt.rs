@@ -43,6 +43,7 @@ fn request(object: &[u8]) -> Request {
         },
         remember: Lifetime::Session,
         group: None,
+        execution: None,
     }
 }
 

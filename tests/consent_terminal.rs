@@ -33,6 +33,7 @@ fn prompt() -> Prompt {
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1, reason: None },
         remember: Lifetime::Session,
         group: None,
+        execution: None,
     };
     let offers = [(Width::Exact, "/srv/a/x"), (Width::Directory, "/srv/a/*"), (Width::Tree, "/srv/a/**")];
     Prompt {

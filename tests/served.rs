@@ -282,6 +282,7 @@ fn prompt(object: &str) -> Prompt {
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "/f".into(), line: 3, reason: None },
         remember: Lifetime::Session,
         group: None,
+        execution: None,
     };
     let offers = vec![Offer { width: Width::Exact, scope: object.into() }];
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -34,12 +34,14 @@ pub struct Prompt {
 }
 
 /// What was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Deny,
     /// For the call that asked; for this attempt only, where the rule allows no more.
     Once(Width),
     Session(Width),
+    /// Not this command but one with this argv, which is judged anew. Only for [`super::exec::Execution::is_first`].
+    Edit(Vec<Vec<u8>>),
 }
 
 /// Why an agent brings no answer. The request is denied unless another agent answers it.

@@ -37,13 +37,17 @@ impl fmt::Display for Lifetime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Width {
-    /// The object itself.
+    /// The object itself; of a command: this program with this argv.
     #[default]
     Exact,
     /// Everything directly in the object's directory (in the object, if it is a directory itself).
     Directory,
     /// Everything below that directory, and it.
     Tree,
+    /// Of a command: the same program, with an argv that begins with the same words (`git push …`).
+    Prefix,
+    /// Of a command: the same program, whatever its argv.
+    Program,
 }
 
 impl Width {
@@ -52,6 +56,8 @@ impl Width {
             Width::Exact => "exact",
             Width::Directory => "directory",
             Width::Tree => "tree",
+            Width::Prefix => "prefix",
+            Width::Program => "program",
         }
     }
 }
@@ -80,6 +86,8 @@ pub enum Outcome {
     Allowed,
     /// The process was gone, or turned to a signal, before an answer.
     Cancelled,
+    /// Somebody wrote another command in its place: this one is not executed, that one is judged anew.
+    Edited,
 }
 
 impl Outcome {
@@ -97,6 +105,7 @@ impl Outcome {
             Outcome::Granted => "granted",
             Outcome::Allowed => "allowed",
             Outcome::Cancelled => "cancelled",
+            Outcome::Edited => "edited",
         }
     }
 }
@@ -115,4 +124,6 @@ pub struct Decision {
     pub authenticated: bool,
     /// The consent agent and person, such as `tty:alice` or `script:answers.toml`; `policy` or `broker` where nobody was asked.
     pub by: String,
+    /// The argv to execute instead, for `Edited` only.
+    pub edited: Option<Vec<Vec<u8>>>,
 }

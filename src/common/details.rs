@@ -195,6 +195,7 @@ impl Details {
                 remember: word("longest", &self.longest)?,
                 // Who may answer is the daemon's to know.
                 group: None,
+                execution: None,
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
@@ -220,12 +221,13 @@ pub fn session_id(text: &str) -> Result<SessionId, DetailsError> {
 }
 
 /// An answer as `decision` and `scope`.
-pub fn answer_to_bus(answer: Answer) -> (&'static str, HashMap<&'static str, Variant<'static>>) {
-    let scope = |width: Width| HashMap::from([("width", Variant::from(width.as_str()))]);
+pub fn answer_to_bus(answer: &Answer) -> (&'static str, HashMap<&'static str, Variant<'static>>) {
+    let scope = |width: &Width| HashMap::from([("width", Variant::from(width.as_str()))]);
     match answer {
         Answer::Deny => ("deny", HashMap::new()),
         Answer::Once(width) => ("once", scope(width)),
         Answer::Session(width) => ("session", scope(width)),
+        Answer::Edit(_) => ("deny", HashMap::new()),
     }
 }
 
@@ -351,6 +353,7 @@ mod tests {
                 rule: RuleRef { profile: rule.0, id: rule.1, file: rule.2, line: rule.3, reason: rule.4 },
                 remember: words.3,
                 group: None,
+                execution: None,
             };
             let parent = request.object.parent().unwrap_or_else(|| request.object.clone());
             let all = [
@@ -461,7 +464,7 @@ mod tests {
         let widths = [Width::Exact, Width::Directory, Width::Tree];
         let yes = widths.into_iter().flat_map(|width| [Answer::Once(width), Answer::Session(width)]);
         for answer in yes.chain([Answer::Deny]) {
-            let (decision, scope) = answer_to_bus(answer);
+            let (decision, scope) = answer_to_bus(&answer);
             assert_eq!(answer_from_bus(decision, &own(scope)), Ok(answer));
         }
         let none = HashMap::new();

@@ -7,6 +7,7 @@ pub mod consent;
 pub mod decision;
 pub mod details;
 pub mod errno;
+pub mod exec;
 pub mod id;
 pub mod mask;
 pub mod path;

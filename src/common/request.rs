@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::access::{Access, Level};
+use super::exec::Execution;
 use super::id::{CallId, RequestId, SessionId};
 use super::path::RawPath;
 use super::text::Untrusted;
@@ -36,6 +37,12 @@ pub enum Operation {
     ChangeXattr,
     /// Inode flags: `FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`, file_setattr(2).
     ChangeFlags,
+    /// A file is opened for reading.
+    OpenRead,
+    /// A directory is opened to list it.
+    List,
+    /// execve(2); the object is the program that the path leads to, the rest is in [`Request::execution`].
+    Execute,
 }
 
 impl Operation {
@@ -57,6 +64,9 @@ impl Operation {
             Operation::ChangeTimes => "change-times",
             Operation::ChangeXattr => "change-xattr",
             Operation::ChangeFlags => "change-flags",
+            Operation::OpenRead => "open-read",
+            Operation::List => "list",
+            Operation::Execute => "execute",
         }
     }
 }
@@ -112,4 +122,6 @@ pub struct Request {
     pub remember: super::decision::Lifetime,
     /// Members of this group answer, instead of the session's user.
     pub group: Option<String>,
+    /// What would run, where the access is [`Access::Exec`].
+    pub execution: Option<Box<Execution>>,
 }

@@ -7,8 +7,9 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::access::Access;
+use super::access::{Access, Level};
 use super::decision::{Decision, Outcome};
+use super::exec::Execution;
 use super::id::{CallId, GrantId, RequestId, SessionId, Token};
 use super::path::RawPath;
 use super::request::{Operation, Request, RuleRef, Who};
@@ -18,7 +19,7 @@ use super::text::Untrusted;
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Both ends must be of the same build; raised with every change of a message.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Rows and columns of a terminal, tty_ioctl(4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,6 +168,10 @@ pub struct Record {
     pub object: RawPath,
     pub other: Option<RawPath>,
     pub rule: RuleRef,
+    /// What policy says where no earlier answer decided.
+    pub level: Level,
+    /// What was, or would have been, executed, where the access is [`Access::Exec`].
+    pub execution: Option<Box<Execution>>,
     /// `Granted`, `Allowed` or `NotPermitted`.
     pub outcome: Outcome,
     /// Who answered, where an earlier answer decided.

@@ -312,7 +312,7 @@ impl Exported {
             answer = answered => answer.ok(),
         };
         self.desk.leave(id, number);
-        answer.map(answer_to_bus).ok_or_else(|| AskError::Unavailable("no answer".to_owned()))
+        answer.map(|answer| answer_to_bus(&answer)).ok_or_else(|| AskError::Unavailable("no answer".to_owned()))
     }
 
     async fn cancel(&self, #[zbus(header)] header: Header<'_>, request: &str) -> Result<(), AskError> {

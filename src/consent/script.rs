@@ -130,7 +130,7 @@ impl Script {
         };
         let Some(entry) = self.entries.iter_mut().find(fits) else { return (Answer::Deny, Duration::ZERO) };
         entry.left = entry.left.map(|left| left.saturating_sub(1));
-        (entry.answer, entry.after)
+        (entry.answer.clone(), entry.after)
     }
 }
 

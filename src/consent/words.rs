@@ -29,6 +29,7 @@ pub fn intent(request: &Request) -> &'static str {
             Operation::ChangeTimes => "change the times of this",
             Operation::ChangeXattr => "change extended attributes of this",
             Operation::ChangeFlags => "change the inode flags of this",
+            Operation::OpenRead | Operation::List | Operation::Execute => "use this",
         },
     }
 }
@@ -57,6 +58,7 @@ pub fn verb(request: &Request) -> &'static str {
             Operation::ChangeTimes => "change times of",
             Operation::ChangeXattr => "change attributes of",
             Operation::ChangeFlags => "change inode flags of",
+            Operation::OpenRead | Operation::List | Operation::Execute => "use",
         },
     }
 }
@@ -78,5 +80,7 @@ pub fn reach(request: &Request, width: Width) -> &'static str {
         (Width::Directory, true) => "everything directly in it",
         (Width::Tree, false) => "its directory and everything below",
         (Width::Tree, true) => "it and everything below",
+        (Width::Prefix, _) => "commands that begin with these words",
+        (Width::Program, _) => "this program, whatever it is given",
     }
 }

@@ -351,10 +351,11 @@ impl Desk<'_> {
     fn obey(&mut self, told: Control) {
         match told {
             Control::Answer(Spoken { request, answer, by, authenticated, reply }) => {
+                let says_yes = matches!(answer, Answer::Once(_) | Answer::Session(_));
                 match self.pending.answer(request, answer, &by, authenticated, now()) {
                     Ok(effects) => {
                         if let Some(reply) = reply {
-                            self.hearing.borrow_mut().insert(request, (answer != Answer::Deny, reply));
+                            self.hearing.borrow_mut().insert(request, (says_yes, reply));
                         }
                         self.apply(effects);
                     }
@@ -504,6 +505,7 @@ fn decision(settled: &Settled) -> Decision {
         grant: settled.grant,
         authenticated: settled.authenticated,
         by: settled.by.clone(),
+        edited: settled.edited.clone(),
     }
 }
 

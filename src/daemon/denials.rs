@@ -28,7 +28,7 @@ impl Denials {
             Outcome::Denied => 0,
             Outcome::Timeout => 1,
             Outcome::NotPermitted => 2,
-            Outcome::Approved | Outcome::Granted | Outcome::Allowed | Outcome::Cancelled => return,
+            Outcome::Approved | Outcome::Granted | Outcome::Allowed | Outcome::Cancelled | Outcome::Edited => return,
         };
         let key = (access, object.clone(), why);
         match self.index.get(&key) {

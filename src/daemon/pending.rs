@@ -62,6 +62,8 @@ pub struct Settled {
     /// Whether whoever answered proved who they are.
     pub authenticated: bool,
     pub by: String,
+    /// The argv that somebody wrote instead, for [`Outcome::Edited`] only.
+    pub edited: Option<Vec<Vec<u8>>>,
     pub waited: Duration,
     /// Whether it waited at all, or was denied at once.
     pub asked: bool,
@@ -128,6 +130,7 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.level == b.level
         && a.remember == b.remember
         && a.group == b.group
+        && a.execution == b.execution
         && (a.remember != Lifetime::Attempt || same_attempt)
 }
 
@@ -156,6 +159,7 @@ fn end(waiter: Waiter, outcome: Outcome, by: &str, now: Instant) -> Settled {
         grant: None,
         authenticated: false,
         by: by.to_owned(),
+        edited: None,
         asked: true,
     }
 }
@@ -240,11 +244,14 @@ impl Pending {
         let lead = Rc::clone(&entry.lead.request);
         let Some(session) = self.sessions.get_mut(&session_id) else { return Err(AnswerError::Unknown) };
         session.last_answer = Some(now);
-        let (wanted, width) = match answer {
-            Answer::Deny => (None, Width::Exact),
-            Answer::Once(width) => (Some(Lifetime::Call), width),
-            Answer::Session(width) => (Some(Lifetime::Session), width),
+        let (wanted, width, edited) = match answer {
+            Answer::Deny => (None, Width::Exact, None),
+            Answer::Once(width) => (Some(Lifetime::Call), width, None),
+            Answer::Session(width) => (Some(Lifetime::Session), width, None),
+            Answer::Edit(argv) => (None, Width::Exact, Some(argv)),
         };
+        let may_edit = lead.execution.as_ref().is_some_and(|execution| execution.is_first);
+        let edited = edited.filter(|argv| may_edit && !argv.is_empty());
         let proven = authenticated || lead.level != Level::Authenticate;
         let permitted = proven && offered_widths(&lead, &session.terms.home).contains(&width);
         let grant = wanted.and_then(|lifetime| {
@@ -253,6 +260,7 @@ impl Pending {
             permitted.then_some(Grant { authenticated, ..grant })
         });
         let outcome = match (wanted, &grant) {
+            (None, _) if edited.is_some() => Outcome::Edited,
             (None, _) => Outcome::Denied,
             (Some(_), None) => Outcome::NotPermitted,
             (Some(_), Some(_)) => Outcome::Approved,
@@ -267,7 +275,8 @@ impl Pending {
             let settled = end(waiter, outcome, by, now);
             let (lifetime, width) =
                 if outcome.permits() { (lifetime, width) } else { (settled.lifetime, settled.width) };
-            self.settle(Settled { lifetime, width, grant: lasting, authenticated, ..settled }, &mut effects);
+            let edited = edited.clone();
+            self.settle(Settled { lifetime, width, grant: lasting, authenticated, edited, ..settled }, &mut effects);
         }
         for waiter in covered.into_iter().flat_map(Entry::into_waiters) {
             self.settle(end(waiter, Outcome::Granted, by, now), &mut effects);

@@ -138,7 +138,7 @@ impl Recorder {
         self.denials.borrow_mut().count(told.access, &told.object, outcome);
         let event = match outcome {
             Outcome::Granted => "allowed_by_grant",
-            Outcome::Allowed | Outcome::Approved | Outcome::Cancelled => return written.is_ok(),
+            Outcome::Allowed | Outcome::Approved | Outcome::Cancelled | Outcome::Edited => return written.is_ok(),
             Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
         };
         self.emit(&Event {

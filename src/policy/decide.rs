@@ -6,6 +6,7 @@
 
 use crate::common::access::{Access, Level};
 use crate::common::decision::Lifetime;
+use crate::common::exec::Command;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
@@ -66,6 +67,23 @@ impl Policy {
             None => (self.profile.defaults.level(access), Source::Default),
         };
         self.settle(level, basis, access, path, call, grants)
+    }
+
+    /// The verdict on executing this, for an attempt of this call.
+    pub fn decide_exec(&self, command: &Command, call: CallId, grants: &Grants) -> Verdict {
+        self.decide(Access::Exec, &command.asked.program.path, call, grants)
+    }
+
+    /// Whether any execve(2) may be anything but allowed without a word, so that each has to be judged.
+    pub fn judges_exec(&self) -> bool {
+        let rules = self.profile.rules.iter();
+        self.profile.defaults.exec > Level::Allow
+            || rules.clone().any(|rule| rule.level > Level::Allow && rule.access.contains(&Access::Exec))
+    }
+
+    /// Whether the environment of what is executed from this path has to be looked at before it is judged.
+    pub fn asks_for_environment(&self, _program: &RawPath) -> bool {
+        false
     }
 
     /// The strictest verdict above `allow` on names that would lie strictly below `directory`: what moving it, removing it

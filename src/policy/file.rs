@@ -56,6 +56,7 @@ pub(super) struct Header {
     #[serde(default, rename = "match")]
     pub match_on: MatchTable,
     pub network: Option<Network>,
+    pub debug: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

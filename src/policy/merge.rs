@@ -44,6 +44,7 @@ pub(super) fn merge(layers: &[(Text, File)], context: &Context) -> Result<Profil
         description: String::new(),
         file: String::new(),
         network: Network::Own,
+        debug: false,
         rules: Vec::new(),
         defaults: Defaults::default(),
         scratch: Vec::new(),
@@ -186,6 +187,7 @@ fn lay_header(profile: &mut Profile, names: &Names<'_>, text: &Text, file: &File
     profile.description = header.description.as_ref().map_or(Ok(String::new()), |value| sentence(text, value))?;
     profile.file.clone_from(&text.name);
     profile.network = header.network.unwrap_or(profile.network);
+    profile.debug = header.debug.unwrap_or(profile.debug);
     profile.match_program = names.patterns(text, &header.match_on.program)?;
     profile.match_unit = globs(text, &header.match_on.unit)?;
     profile.match_user.clone_from(&header.match_on.user);

@@ -19,6 +19,8 @@ pub struct Profile {
     /// Where it stands; `built-in:NAME` for one that is compiled in.
     pub file: String,
     pub network: Network,
+    /// Whether debuggers work inside: ptrace(2) and what reads other processes' memory.
+    pub debug: bool,
     /// What is extended first, then the profile's own, each in file order.
     pub rules: Vec<Rule>,
     pub defaults: Defaults,

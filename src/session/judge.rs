@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use super::calls::Call;
 use super::floor::Scratch;
-use super::interrupt;
+use super::held::Held;
 use super::listener::Answer;
 use super::resolve::Object;
-use super::target::{Target, Unreadable};
+use super::target::Unreadable;
 use super::upstream::{Unasked, Upstream};
 use crate::common::access::{Access, Level};
 use crate::common::decision::{Decision, Lifetime, Outcome};
 use crate::common::errno::Errno;
+use crate::common::exec::{Command, Execution};
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
@@ -34,6 +35,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// What would happen to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
+    pub access: Access,
     pub object: RawPath,
     pub operation: Operation,
     pub is_directory: bool,
@@ -44,6 +46,8 @@ pub struct Wanted {
     pub moved: Vec<RawPath>,
     /// Where the object was found by a descriptor or link: the device that it is on.
     pub device: Option<u64>,
+    /// What would be executed, where the access is [`Access::Exec`].
+    pub command: Option<Arc<Command>>,
 }
 
 /// What else is touched with the object.
@@ -57,8 +61,10 @@ pub enum Reach {
 }
 
 impl Wanted {
+    /// A change.
     pub fn new(operation: Operation, object: RawPath) -> Wanted {
         Wanted {
+            access: Access::Write,
             object,
             operation,
             is_directory: false,
@@ -66,7 +72,20 @@ impl Wanted {
             reach: Reach::Object,
             moved: Vec::new(),
             device: None,
+            command: None,
         }
+    }
+
+    /// A file is read, or a directory listed.
+    pub fn reading(object: RawPath, is_directory: bool) -> Wanted {
+        let operation = if is_directory { Operation::List } else { Operation::OpenRead };
+        Wanted { access: Access::Read, is_directory, ..Wanted::new(operation, object) }
+    }
+
+    /// A program is executed.
+    pub fn executing(command: Arc<Command>) -> Wanted {
+        let object = command.asked.program.path.clone();
+        Wanted { access: Access::Exec, command: Some(command), ..Wanted::new(Operation::Execute, object) }
     }
 
     /// A change of something that is pinned already, at the path that it is judged by.
@@ -125,6 +144,7 @@ impl Approvals {
             level <= *at
                 && (&approved.object, approved.operation, &approved.other, approved.is_directory)
                     == (&wanted.object, wanted.operation, &wanted.other, wanted.is_directory)
+                && approved.command == wanted.command
         })
     }
 }
@@ -161,6 +181,7 @@ struct Asker {
     thread: i32,
     operation: Operation,
     object: RawPath,
+    command: Option<Arc<Command>>,
 }
 
 /// A question that is open at the broker.
@@ -215,14 +236,14 @@ impl Judge {
     /// anyway; it is asked before a person is, and where policy denies, so that consent is only asked for what can happen.
     pub fn permit(
         &self,
-        target: &Target<'_>,
+        target: &dyn Held,
         wanted: &[Wanted],
         approvals: &mut Approvals,
         foresee: impl Fn() -> Option<Errno>,
     ) -> Result<Permit, Halt> {
         let mut to_record = Vec::new();
         for wanted in wanted {
-            if self.scratch.covers(&wanted.object, wanted.device) {
+            if wanted.access == Access::Write && self.scratch.covers(&wanted.object, wanted.device) {
                 continue;
             }
             let (mut verdict, call, granted_by) = self.verdict(target, wanted)?;
@@ -233,7 +254,7 @@ impl Judge {
                 Level::Allow | Level::Notify | Level::Ask | Level::Authenticate
                     if approvals.cover(wanted, verdict.level) => {}
                 Level::Allow if matches!(verdict.basis, Source::Scratch(_)) => {}
-                Level::Allow if granted_by.is_none() && wanted.object.is_within(&self.workspace) => {}
+                Level::Allow if granted_by.is_none() && self.is_ordinary(wanted) => {}
                 Level::Allow | Level::Notify => {
                     let outcome = if granted_by.is_some() { Outcome::Granted } else { Outcome::Allowed };
                     to_record.push((wanted, verdict, call, outcome, granted_by.unwrap_or_default()));
@@ -263,6 +284,11 @@ impl Judge {
         Ok(Permit(()))
     }
 
+    /// Whether what policy allows by itself needs no record: reads, programs, and changes in the workspace.
+    fn is_ordinary(&self, wanted: &Wanted) -> bool {
+        wanted.access != Access::Write || wanted.object.is_within(&self.workspace)
+    }
+
     /// Whether scratch would be the reason to allow this, but its path is that of something else than the session's scratch.
     fn is_of_the_host(&self, verdict: &Verdict, wanted: &Wanted) -> bool {
         let (Source::Scratch(at), Some(device)) = (verdict.basis, wanted.device) else { return false };
@@ -277,10 +303,13 @@ impl Judge {
     }
 
     /// The strictest verdict on the object and on what its change touches besides, and who gave the grant if one decided.
-    fn verdict(&self, target: &Target<'_>, wanted: &Wanted) -> Result<(Verdict, CallId, Option<String>), Halt> {
+    fn verdict(&self, target: &dyn Held, wanted: &Wanted) -> Result<(Verdict, CallId, Option<String>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
-        let call = if grants.is_empty() { target.call().id() } else { target.call_id()? };
-        let mut strictest = self.policy.decide(Access::Write, &wanted.object, call, &grants);
+        let call = if grants.is_empty() { target.main_call() } else { target.call_id()? };
+        let mut strictest = match &wanted.command {
+            Some(command) => self.policy.decide_exec(command, call, &grants),
+            None => self.policy.decide(wanted.access, &wanted.object, call, &grants),
+        };
         let mut consider = |other: Verdict| {
             if other.level > strictest.level {
                 strictest = other;
@@ -305,9 +334,13 @@ impl Judge {
     }
 
     /// Holds the thread until somebody answers. `Ok` means yes.
-    fn ask(&self, target: &Target<'_>, wanted: &Wanted, verdict: &Verdict) -> Result<(), Halt> {
-        let asker =
-            Asker { thread: target.notification().thread, operation: wanted.operation, object: wanted.object.clone() };
+    fn ask(&self, target: &dyn Held, wanted: &Wanted, verdict: &Verdict) -> Result<(), Halt> {
+        let asker = Asker {
+            thread: target.thread(),
+            operation: wanted.operation,
+            object: wanted.object.clone(),
+            command: wanted.command.clone(),
+        };
         let parked = self.parked().remove(&asker).map(|(_, question)| question);
         let question = match parked {
             // A thread's number may have become another's.
@@ -322,7 +355,7 @@ impl Judge {
             match question.answer.recv_timeout(POLL) {
                 Ok(decision) => break decision,
                 Err(RecvTimeoutError::Disconnected) => return Err(Errno::ACCES.into()),
-                Err(RecvTimeoutError::Timeout) => match interrupt::look(target) {
+                Err(RecvTimeoutError::Timeout) => match target.look() {
                     Ok(()) => {}
                     Err(halt @ Halt::Answer(Answer::Restart)) => {
                         self.parked().insert(asker, (Instant::now(), question));
@@ -340,13 +373,13 @@ impl Judge {
         if decision.outcome == Outcome::Approved && suffices { Ok(()) } else { Err(Errno::ACCES.into()) }
     }
 
-    fn put_question(&self, target: &Target<'_>, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {
+    fn put_question(&self, target: &dyn Held, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {
         let request = Request {
             id: RequestId::random().map_err(|_| Errno::ACCES)?,
             session: self.session.clone(),
             call: target.call_id()?,
             who: target.who()?,
-            access: Access::Write,
+            access: wanted.access,
             operation: wanted.operation,
             object: wanted.object.clone(),
             is_directory: wanted.is_directory,
@@ -355,6 +388,7 @@ impl Judge {
             rule: self.policy.rule(verdict),
             remember: self.policy.remember(verdict),
             group: self.policy.group(verdict).map(str::to_owned),
+            execution: execution_of(target, wanted)?,
         };
         let request = Arc::new(request);
         match self.upstream.ask(Arc::clone(&request)) {
@@ -434,7 +468,7 @@ impl Judge {
     /// Puts a verdict of our own into the records; `false` if it could not be written.
     fn record(
         &self,
-        target: &Target<'_>,
+        target: &dyn Held,
         wanted: &Wanted,
         verdict: &Verdict,
         call: CallId,
@@ -442,17 +476,26 @@ impl Judge {
         by: String,
     ) -> Result<bool, Halt> {
         let who = target.who()?;
+        let execution = execution_of(target, wanted)?;
         Ok(self.upstream.record(|number| Record {
             number,
             call,
             who,
-            access: Access::Write,
+            access: wanted.access,
             operation: wanted.operation,
             object: wanted.object.clone(),
             other: wanted.other.clone(),
             rule: self.policy.rule(verdict),
+            level: verdict.level,
+            execution,
             outcome,
             by,
         }))
     }
+}
+
+/// What a person is shown of what would be executed, if anything would be.
+fn execution_of(target: &dyn Held, wanted: &Wanted) -> Result<Option<Box<Execution>>, Halt> {
+    let Some(command) = &wanted.command else { return Ok(None) };
+    Ok(Some(Box::new(target.execution(command)?)))
 }

@@ -10,6 +10,7 @@ pub mod calls;
 pub mod decimal;
 pub mod decode;
 pub mod floor;
+mod held;
 pub mod inside;
 pub mod interrupt;
 pub mod judge;

@@ -185,6 +185,7 @@ impl Supervisor {
             rule: RuleRef { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1, reason: None },
             remember: Lifetime::Session,
             group: None,
+            execution: None,
         }
     }
 

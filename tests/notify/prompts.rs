@@ -33,6 +33,7 @@ pub fn request(number: u32, session: u32, object: &[u8]) -> Request {
         other: None,
         level: Level::Ask,
         group: None,
+        execution: None,
         rule: RuleRef {
             profile: "coder".into(),
             id: "credentials".into(),

@@ -74,6 +74,7 @@ pub fn request(object: &str, is_directory: bool, remember: Lifetime) -> Request 
         rule: RuleRef { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1, reason: None },
         remember,
         group: None,
+        execution: None,
     }
 }
 

@@ -99,6 +99,7 @@ impl Broker {
             grant,
             authenticated: false,
             by: "test".into(),
+            edited: None,
         }));
         grant
     }

@@ -350,6 +350,7 @@ fn authenticate() {
             grant: None,
             authenticated: proven,
             by: "test".into(),
+            edited: None,
         }));
         call.started();
         assert_eq!(call.rest().lines().next_back(), Some(if proven { "yes" } else { "no" }));

@@ -31,7 +31,7 @@ pub fn typed(burst: &[u8]) -> Typed {
 }
 
 /// What a burst leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The line of input has changed.
     Line,

@@ -198,6 +198,8 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
             Width::Exact => "--scope exact",
             Width::Directory => "--scope directory",
             Width::Tree => "--scope tree",
+            Width::Prefix => "--scope prefix",
+            Width::Program => "--scope program",
         };
         // A pattern is in a notation of its own and was made by the broker from the object.
         fields.push((scope, Cell::Tool(offer.scope.as_bytes().to_vec())));
@@ -225,7 +227,7 @@ struct Decided<'a> {
 
 async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), Failure> {
     let daemon = Daemon::connect().await?;
-    let (decision, scope) = answer_to_bus(answer);
+    let (decision, scope) = answer_to_bus(&answer);
     let pending = match (daemon.pending(prefix).await, prefix.whole(Kind::Request)) {
         (Ok(pending), _) => pending,
         // The daemon knows what became of it: it was answered, it is over, or it is not for this user.
@@ -238,7 +240,7 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
     };
     let prompt = &pending.prompt;
     let width = match answer {
-        Answer::Deny => None,
+        Answer::Deny | Answer::Edit(_) => None,
         Answer::Once(width) | Answer::Session(width) => Some(width),
     };
     // The daemon checks this too; it says it without words.
@@ -255,7 +257,7 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
         return output.json(&Decided { request: &pending.id, decision, scope: width.map(Width::as_str) });
     }
     let said = match answer {
-        Answer::Deny => "Denied".to_owned(),
+        Answer::Deny | Answer::Edit(_) => "Denied".to_owned(),
         Answer::Once(_) if prompt.longest == Lifetime::Attempt => "Let through, this attempt only".to_owned(),
         Answer::Once(_) => format!("Let through, for call {}", prompt.request.call),
         Answer::Session(_) => format!("Let through, for session {}", prompt.request.session),

@@ -218,6 +218,7 @@ impl Manager {
         let id = details::request_id(request).map_err(|_| invalid("request"))?;
         let answer = details::answer_from_bus(decision, &scope).map_err(|_| invalid("decision"))?;
         let decide = move |core: Rc<Core>, caller| -> Doing<_> {
+            let answer = answer.clone();
             Box::pin(async move { core.decide(&caller, id, answer).await })
         };
         self.handle.call(connection, &header, decide).await
