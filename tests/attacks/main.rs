@@ -9,6 +9,8 @@ mod descriptors;
 mod devices;
 mod engine;
 mod floods;
+#[path = "../support/interfaces.rs"]
+mod interfaces;
 mod killed;
 mod lasting;
 mod lifetimes;
