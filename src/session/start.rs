@@ -121,11 +121,12 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
     };
     let listener = listener.ok_or_else(|| StartError::Call("the call came without its listener".into()))?;
     let running = running(main);
-    let tree = Call::new(place, session.outer_proc(), main, by_child);
+    let tree = Arc::new(Call::new(place, session.outer_proc(), main, by_child));
     let number = tree.id();
     if !session.kin().enter(number, tree.leader(), parent, Arc::downgrade(&call)) {
         return Err(StartError::NoCaller);
     }
+    session.calls().enter(&tree);
     let procfs = session.outer_proc().try_clone_to_owned().map_err(step("duplicate a descriptor"))?;
     Pool::start(listener, tree, Arc::clone(session.performer()), procfs)?;
     let master = master.as_ref().map(AsFd::as_fd);
