@@ -13,5 +13,6 @@ pub mod mask;
 pub mod path;
 pub mod request;
 pub mod scope;
+pub mod shellwords;
 pub mod text;
 pub mod wire;
