@@ -3,8 +3,9 @@
 use crate::common::access::Access;
 use crate::common::decision::Width;
 use crate::common::exec::Execution;
+use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
-use crate::common::text;
+use crate::common::text::{self, Untrusted};
 
 /// What would happen to the object, to follow "wants to".
 pub fn intent(request: &Request) -> &'static str {
@@ -97,7 +98,17 @@ pub const NEW: &str = "written during this session";
 pub fn command(execution: &Execution, limit: usize) -> String {
     let left_out = left_out(execution.words_left_out);
     let room = limit.saturating_sub(text::columns(&left_out));
-    text::quoted_argv_within(execution.argv.iter().map(text::Untrusted::as_bytes), room) + &left_out
+    text::quoted_argv_within(execution.argv.iter().map(Untrusted::as_bytes), room) + &left_out
+}
+
+/// A process in one line: its command line, and what it runs if that says something else.
+pub fn process(pid: i32, program: &RawPath, argv: &[Untrusted], limit: usize) -> String {
+    let named = argv.first().is_some_and(|word| word.as_bytes() == program.as_bytes());
+    let known = !program.as_bytes().is_empty() && !named;
+    let path = if known { text::escaped_within(program.as_bytes(), limit / 3) + ", " } else { String::new() };
+    let behind = format!(" ({path}pid {pid})");
+    let room = limit.saturating_sub(text::columns(&behind));
+    text::quoted_argv_within(argv.iter().map(Untrusted::as_bytes), room) + &behind
 }
 
 /// What to say of words that the supervisor did not send, behind those that it did.
