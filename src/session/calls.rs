@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::kin::{Identity, Kin};
 use crate::common::id::CallId;
@@ -27,6 +27,8 @@ pub struct Calls {
     given: AtomicU32,
     alive: AtomicUsize,
     kin: Kin,
+    /// Those that have processes.
+    live: Mutex<HashMap<CallId, Weak<Call>>>,
 }
 
 /// A number that was given, and one of the [`CALLS_AT_MOST`] places.
@@ -49,6 +51,21 @@ impl Calls {
         &self.kin
     }
 
+    fn live(&self) -> MutexGuard<'_, HashMap<CallId, Weak<Call>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before the first instruction of the call's command.
+    pub fn enter(&self, call: &Arc<Call>) {
+        self.live().insert(call.id(), Arc::downgrade(call));
+    }
+
+    /// The call that this process is of, by the leader above it; `None` if that is gone.
+    pub fn find(&self, procfs: BorrowedFd<'_>, init: i32, process: i32) -> Option<Arc<Call>> {
+        let call = self.kin.of(procfs, init, process).ok()??;
+        self.live().get(&call)?.upgrade()
+    }
+
     fn number(&self) -> CallId {
         CallId(self.given.fetch_add(1, Ordering::Relaxed).saturating_add(1))
     }
@@ -57,6 +74,7 @@ impl Calls {
 impl Drop for Place {
     fn drop(&mut self) {
         self.calls.kin.leave(self.id);
+        self.calls.live().remove(&self.id);
         self.calls.alive.fetch_sub(1, Ordering::SeqCst);
     }
 }

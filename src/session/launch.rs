@@ -17,6 +17,8 @@ use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
 use super::perform::Performer;
+use super::reads::survey::Survey;
+use super::reads::{self, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
 use super::upstream::BrokerLink;
@@ -26,6 +28,7 @@ use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
 use crate::policy::decide::Policy;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
+use crate::policy::regions;
 use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::init::{self, InitOrder};
 use crate::tool::link::{self, Link, LinkError};
@@ -68,6 +71,8 @@ pub enum LaunchError {
     Step { step: &'static str, source: io::Error },
     #[error("the broker sent no profile: {0}")]
     Profile(#[from] Undecodable),
+    #[error(transparent)]
+    Reads(#[from] ReadsError),
     #[error(
         "kernel.yama.ptrace_scope is {0}: with it no program can be judged, which this profile asks for; set it to 1"
     )]
@@ -214,7 +219,11 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         scratch.judged.extend::<Vec<RawPath>>(others);
     }
     let outer_proc = open_proc()?;
-    let judged_programs = Policy::new(&profile).judges_exec();
+    // The keeper is to stay in the host's mount namespace, and as a fork it must have one thread to copy.
+    let policy = Policy::new(&profile);
+    let holds_reads = regions::judges_reads(&profile);
+    let prepared = holds_reads.then(|| Preparation::new(&launch.user, &outer_proc)).transpose()?;
+    let judged_programs = policy.judges_exec();
     if judged_programs {
         check_yama(&outer_proc)?;
     }
@@ -222,6 +231,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
+    let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
     let (ours, theirs) = link::pair().map_err(step("make a socket for init"))?;
     let (init_link, supervisor) = (Link::new(ours), Link::new(theirs));
     let init_order = InitOrder {
@@ -233,6 +243,9 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     };
     let init = start_init(launch.network, || init::run(&init_order, &supervisor)).map_err(step("start init"))?;
     drop(supervisor);
+    if let Some((reads, _)) = &built {
+        reads.watch(init.pidfd.as_fd())?;
+    }
     let pid_namespace = PidNamespace::of(&outer_proc, init.pid).map_err(step("look at the session's pid namespace"))?;
     // After init, so that the tool has the caller's own. A signal that arrives before an attempt is received interrupts it,
     // so the receiver goes before those that it serves. Where even root may not, it is slower and nothing else.
@@ -246,6 +259,13 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     if !broker.is_open() {
         return Err(LaunchError::NoBroker);
     }
+    let reads = match built {
+        Some((reads, survey)) => {
+            tell(&reads, &survey);
+            Some(reads::serve(Arc::new(reads), init.pid)?)
+        }
+        None => None,
+    };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
         Ok((landlock_abi, performer(&launch, &profile, &scratch, native, executor)?))
     });
@@ -261,6 +281,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
             pid_namespace,
             inside,
             reunion,
+            reads,
         }),
         Err(error) => {
             // It dies with this process at the latest.
@@ -268,6 +289,19 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
             Err(error)
         }
     }
+}
+
+/// For whoever wonders what a start took.
+fn tell(reads: &Reads, survey: &Survey) {
+    let too_large = survey.too_large.iter().map(|tree| tree.as_bytes().escape_ascii().to_string()).collect::<Vec<_>>();
+    tracing::info!(
+        mounts = reads.held_mounts(),
+        looked_at = survey.looked_at,
+        found = survey.found,
+        took = ?survey.took,
+        held_as_a_whole = too_large.join(", "),
+        "reads are held"
+    );
 }
 
 /// The policy was made for one home, by somebody who may have looked at another than this user's.

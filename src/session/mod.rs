@@ -22,6 +22,7 @@ pub mod listener;
 pub mod perform;
 pub mod pool;
 pub mod procthread;
+pub mod reads;
 pub mod resolve;
 pub mod reunion;
 pub mod start;

@@ -38,7 +38,7 @@ const NOBODY: Answer = Answer::Errno(Errno::ACCES);
 /// What the threads of one listener share.
 pub struct Pool {
     listener: Listener,
-    call: Call,
+    call: Arc<Call>,
     performer: Arc<Performer>,
     procfs: OwnedFd,
     /// `/proc/self/fd`, which each thread has as its cwd, so that a descriptor of ours has a path: its number.
@@ -56,7 +56,12 @@ pub struct NoThread(#[from] std::io::Error);
 impl Pool {
     /// Starts serving the listener of a call; goes on until the last process under its filter is gone, with which the call is
     /// over. `procfs` is the outer `/proc`.
-    pub fn start(listener: OwnedFd, call: Call, performer: Arc<Performer>, procfs: OwnedFd) -> Result<(), NoThread> {
+    pub fn start(
+        listener: OwnedFd,
+        call: Arc<Call>,
+        performer: Arc<Performer>,
+        procfs: OwnedFd,
+    ) -> Result<(), NoThread> {
         let descriptors = rustix::fs::openat(
             &procfs,
             c"self/fd",

@@ -132,11 +132,12 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
     let running = running(main);
     // Of what a tool starts from inside nobody waits to write another.
     let opening = Arc::new(Opening::new(!is_from_inside, by_child));
-    let tree = Call::new(place, session.outer_proc(), main, Arc::clone(&opening));
+    let tree = Arc::new(Call::new(place, session.outer_proc(), main, Arc::clone(&opening)));
     let number = tree.id();
     if !session.kin().enter(number, tree.leader(), parent, Arc::downgrade(&call)) {
         return Err(StartError::NoCaller);
     }
+    session.calls().enter(&tree);
     let procfs = session.outer_proc().try_clone_to_owned().map_err(step("duplicate a descriptor"))?;
     Pool::start(listener, tree, Arc::clone(session.performer()), procfs)?;
     let master = master.as_ref().map(AsFd::as_fd);

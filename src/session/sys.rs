@@ -239,6 +239,12 @@ pub fn interrupt_thread(thread: i32, signal: i32) {
     let _ = call(libc::SYS_tgkill, [Arg::Number(process), number(thread), number(signal), NONE, NONE, NONE]);
 }
 
+/// Whether a thread is one of this process, by its id in this process's pid namespace.
+pub fn is_own_thread(thread: i32) -> bool {
+    let process = i64::from(std::process::id());
+    call(libc::SYS_tgkill, [Arg::Number(process), number(thread), NONE, NONE, NONE, NONE]).is_ok()
+}
+
 /// The calling thread's id, gettid(2).
 pub fn thread_id() -> i32 {
     // SAFETY: gettid(2) takes no arguments and cannot fail.

@@ -61,7 +61,7 @@ fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result
         bring_loopback_up().map_err(|error| format!("cannot bring lo up: {error}"))?;
     }
     build_view_inside().map_err(|error| error.to_string())?;
-    limit_core_files().map_err(|errno| format!("cannot limit core files: {errno}"))?;
+    limit_core_files()?;
     leave_root(order.user, true).map_err(|error| error.to_string())?;
     // The supervisor may have died before the parent-death signal was set.
     if !supervisor.is_open() {
@@ -74,15 +74,14 @@ fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result
 
 /// A limit of 1 byte, not 0, is what stops a core_pattern handler, which runs as root outside (core(5)). As root: the
 /// caller's own limit may be 0. Where even this root may not raise that (a container without CAP_SYS_RESOURCE), it does if
-/// there is no handler.
-fn limit_core_files() -> nix::Result<()> {
-    let has_handler = || {
-        let pattern = std::fs::read("/proc/sys/kernel/core_pattern");
-        pattern.map_or(true, |pattern| matches!(pattern.first(), Some(b'|' | b'@')))
-    };
-    match setrlimit(Resource::RLIMIT_CORE, 1, 1) {
-        Err(Errno::EPERM) if !has_handler() => Ok(()),
-        done => done,
+/// there is no handler. No limit stops a dump to a socket (`@`, Linux 6.16), whatever listens there.
+fn limit_core_files() -> Result<(), String> {
+    let pattern = std::fs::read("/proc/sys/kernel/core_pattern").unwrap_or_else(|_| b"|".to_vec());
+    match (setrlimit(Resource::RLIMIT_CORE, 1, 1), pattern.first()) {
+        (_, Some(b'@')) => Err("core dumps go to a socket, which no limit stops: set kernel.core_pattern anew".into()),
+        (Ok(()), _) => Ok(()),
+        (Err(Errno::EPERM), handler) if handler != Some(&b'|') => Ok(()),
+        (Err(errno), _) => Err(format!("cannot limit core files: {errno}")),
     }
 }
 
