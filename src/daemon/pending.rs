@@ -15,7 +15,7 @@ use crate::common::decision::{Lifetime, Outcome, Width};
 use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
-use crate::policy::grants::{Grant, offered_widths};
+use crate::policy::grants::{Grant, longest, offered_widths};
 
 /// Requests of one session that may wait at a time; one more is denied at once.
 pub const MOST_PENDING: usize = 64;
@@ -119,7 +119,8 @@ pub struct Pending {
 }
 
 /// Whether one answer settles both. Operation and other end may differ, because every change of an object is one access;
-/// not so where an answer holds for the attempt alone, which is then the attempt that was shown.
+/// not so where an answer holds for the attempt alone, which is then the attempt that was shown. Command lines that were
+/// cut may differ where nobody saw it.
 fn equal(a: &Request, b: &Request) -> bool {
     let same_attempt = a.operation == b.operation && a.other == b.other && a.who.pid == b.who.pid;
     a.session == b.session
@@ -131,7 +132,8 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.remember == b.remember
         && a.group == b.group
         && a.execution == b.execution
-        && (a.remember != Lifetime::Attempt || same_attempt)
+        && (longest(a) != Lifetime::Attempt || same_attempt)
+        && a.execution.as_ref().is_none_or(|execution| execution.words_left_out == 0)
 }
 
 impl Entry {
@@ -482,11 +484,11 @@ impl Session {
         let offers = offered_widths(&request, &self.terms.home).into_iter().filter_map(|width| {
             let grant =
                 Grant::from_answer(GrantId(0), &request, width, Lifetime::Session, "", &self.terms.home).ok()?;
-            Some(Offer { width, scope: grant.pattern.to_string() })
+            Some(Offer { width, scope: grant.scope() })
         });
         Prompt {
             offers: offers.collect(),
-            longest: request.remember,
+            longest: longest(&request),
             attempts: entry.joined.len() + 1,
             waiting: self.entries.len().saturating_sub(1),
             deadline: self.deadline(&entry.lead),
