@@ -31,7 +31,7 @@ exec = "allow"
 [[rule]]
 id = "nowhere"
 access = ["exec"]
-path = ["/nowhere/**"]
+program = ["/nowhere/**"]
 level = "deny"
 "#;
 
