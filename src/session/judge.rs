@@ -24,6 +24,7 @@ use crate::common::request::{Operation, Request};
 use crate::common::wire::{FromSession, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
+use crate::policy::regions;
 
 /// How long a question stays open when its thread has gone to run a signal handler: with `SA_RESTART` it comes back with
 /// the same attempt at once, and the person who reads the prompt should not see it go and come.
@@ -239,6 +240,21 @@ impl Judge {
     /// Whether one of those rules speaks about this name, whatever was granted.
     pub fn guards_name(&self, name: &RawPath) -> bool {
         self.policy.floating(Access::Write, name, CallId(0), &Grants::new()).is_some()
+    }
+
+    /// Whether policy may hold a read of this path, whatever was granted.
+    pub fn guards_read(&self, path: &RawPath) -> bool {
+        self.policy.guards_read(path)
+    }
+
+    /// Whether it may hold reads in this tree that it does not name one by one.
+    pub fn guards_reads_below(&self, tree: &RawPath) -> bool {
+        self.policy.guards_reads_below(tree)
+    }
+
+    /// Whether it holds any read.
+    pub fn guards_reads(&self) -> bool {
+        regions::judges_reads(self.policy.profile())
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give

@@ -17,7 +17,7 @@ use super::judge::Judge;
 use super::life::{self, Parts};
 use super::perform::Performer;
 use super::reads::survey::Survey;
-use super::reads::{self, Preparation, Reads, ReadsError};
+use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
 use super::upstream::BrokerLink;
@@ -253,8 +253,9 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         }
         None => None,
     };
-    let prepared = wait_for(&init_link)
-        .and_then(|(landlock_abi, native)| Ok((landlock_abi, performer(&launch, &profile, &scratch, native)?)));
+    let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
+        Ok((landlock_abi, performer(&launch, &profile, &scratch, native, reads.as_ref())?))
+    });
     match prepared {
         Ok((landlock_abi, performer)) => Ok(Parts {
             launch,
@@ -319,6 +320,7 @@ fn performer(
     profile: &Profile,
     scratch: &Scratch,
     native: Vec<NativeRoot>,
+    reads: Option<&HeldReads>,
 ) -> Result<Arc<Performer>, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
@@ -332,7 +334,7 @@ fn performer(
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge)))
+    Ok(Arc::new(Performer::new(resolver, judge, reads.map(|held| Arc::clone(&held.reads)))))
 }
 
 fn open_proc() -> Result<OwnedFd, LaunchError> {

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod foresee;
+mod guarded;
 mod names;
 mod native;
 mod open;
@@ -12,12 +13,14 @@ mod tree;
 mod turns;
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use rustix::fs::fstatfs;
 
 use super::decode::Attempt;
 use super::judge::{Approvals, Halt, Judge};
 use super::listener::Answer;
+use super::reads::Reads;
 use super::resolve::{Place, Resolver};
 use super::sys;
 use super::target::Target;
@@ -32,11 +35,13 @@ pub struct Performer {
     judge: Judge,
     turns: turns::Turns,
     waiting: turns::Waiting,
+    /// `None` if the profile holds no reads.
+    reads: Option<Arc<Reads>>,
 }
 
 impl Performer {
-    pub fn new(resolver: Resolver, judge: Judge) -> Performer {
-        Performer { resolver, judge, turns: turns::Turns::default(), waiting: turns::Waiting::default() }
+    pub fn new(resolver: Resolver, judge: Judge, reads: Option<Arc<Reads>>) -> Performer {
+        Performer { resolver, judge, turns: turns::Turns::default(), waiting: turns::Waiting::default(), reads }
     }
 
     pub fn judge(&self) -> &Judge {
