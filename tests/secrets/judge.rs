@@ -37,10 +37,15 @@ level = "ask"
 remember = "session"
 "#;
 
+/// A profile of these rules.
+pub fn profile(rules: &str) -> String {
+    format!("{HEAD}{rules}")
+}
+
 /// The user's home with secrets in it, and a profile of these rules.
 pub fn sandbox(rules: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.profile(&format!("{HEAD}{rules}"));
+    sandbox.profile(&profile(rules));
     let secret = format!("{SECRET}\n");
     for name in [".ssh/id", ".ssh/deep/er/id", ".netrc", "work/.env", "work/web/.env.local"] {
         sandbox.file(&sandbox.home().join(name), &secret);

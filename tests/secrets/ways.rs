@@ -97,8 +97,12 @@ const WAYS: &[Way] = &[
     }),
     ("by-proc-root", || fs::read_to_string(PathBuf::from(format!("/proc/self/root{}", id().display())))),
     ("read-write", || text(fs::OpenOptions::new().read(true).write(true).open(id())?)),
-    ("read-write-creating", || text(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(id())?)),
-    ("read-creating", || text(opened(unsafe { libc::open(c(id()).as_ptr(), libc::O_RDONLY | libc::O_CREAT, 0o600) }.into())?)),
+    ("read-write-creating", || {
+        text(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(id())?)
+    }),
+    ("read-creating", || {
+        text(opened(unsafe { libc::open(c(id()).as_ptr(), libc::O_RDONLY | libc::O_CREAT, 0o600) }.into())?)
+    }),
     ("read-write-by-o-path", || {
         // SAFETY: a live string.
         let path = opened(unsafe { libc::open(c(id()).as_ptr(), libc::O_PATH) }.into())?;
@@ -155,10 +159,12 @@ const WAYS: &[Way] = &[
     ("exchanged", || {
         let (old, new) = (c(".env".into()), c("free".into()));
         // SAFETY: live strings.
-        done(unsafe {
-            libc::renameat2(libc::AT_FDCWD, old.as_ptr(), libc::AT_FDCWD, new.as_ptr(), libc::RENAME_EXCHANGE)
-        }
-        .into())?;
+        done(
+            unsafe {
+                libc::renameat2(libc::AT_FDCWD, old.as_ptr(), libc::AT_FDCWD, new.as_ptr(), libc::RENAME_EXCHANGE)
+            }
+            .into(),
+        )?;
         fs::read_to_string("free")
     }),
     ("mapped", || {

@@ -11,11 +11,12 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, opena
 use super::Run;
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
-use crate::session::judge::{Approvals, Halt};
+use crate::session::judge::{Approvals, Halt, Judge};
 use crate::session::listener::Answer;
 use crate::session::reads::Reads;
 use crate::session::resolve::Place;
 use crate::session::sys;
+use crate::tool::regions::mount_of;
 
 /// Names in a directory that moves; a larger tree is refused with `EXDEV`, upon which programs copy it name by name.
 const NAMES_AT_MOST: usize = 200_000;
@@ -87,21 +88,15 @@ impl<'a> Run<'a> {
         Ok(made)
     }
 
-    /// Before a name is given to what another name leads to: what is guarded by the one or the other is held from here on.
+    /// Before a name is given to what another name leads to: what is guarded by the one or the other is held from here on, by
+    /// that name too.
     pub(super) fn hold_moved(&self, object: BorrowedFd<'_>, from: Option<&RawPath>, to: &RawPath) -> Result<(), Halt> {
         let Some(reads) = self.reads() else { return Ok(()) };
-        if reads.holds_mount_of(object) {
-            return Ok(());
-        }
-        let kind = FileType::from_raw_mode(fstat(object).map_err(Errno::from)?.st_mode);
-        match kind {
-            FileType::RegularFile => {
-                for path in from.into_iter().chain([to]).filter(|path| self.judge().guards_read(path)) {
-                    reads.hold(object, path, false)?;
-                }
-                Ok(())
-            }
-            FileType::Directory if self.judge().guards_reads() => self.hold_tree(reads, object, from.unwrap_or(to), to),
+        let moved = Move { judge: self.judge(), reads, is_held: reads.holds_mount_of(object) };
+        let from = from.unwrap_or(to);
+        match FileType::from_raw_mode(fstat(object).map_err(Errno::from)?.st_mode) {
+            FileType::RegularFile => Ok(moved.hold_file(object, from, to)?),
+            FileType::Directory => moved.hold_tree(object, from, to),
             _ => Ok(()),
         }
     }
@@ -119,56 +114,6 @@ impl<'a> Run<'a> {
                 // The rename will say it.
                 Err(Errno::NOENT | Errno::NOTDIR) => {}
                 Err(errno) => return Err(errno.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn hold_tree(&self, reads: &Reads, top: BorrowedFd<'_>, here: &RawPath, there: &RawPath) -> Result<(), Halt> {
-        if self.judge().guards_reads_below(there) {
-            reads.hold(top, there, true)?;
-        }
-        let listed = openat(top, c".", LISTED, Mode::empty()).map_err(Errno::from)?;
-        let entries = Dir::new(listed).map_err(Errno::from)?;
-        let mut branches = vec![Branch { entries, here: here.clone(), there: there.clone() }];
-        let mut seen = 0_usize;
-        while let Some(branch) = branches.last_mut() {
-            let Some(entry) = branch.entries.read() else {
-                branches.pop();
-                continue;
-            };
-            let entry = entry.map_err(Errno::from)?;
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            seen = seen.saturating_add(1);
-            if seen > NAMES_AT_MOST {
-                return Err(Errno::XDEV.into());
-            }
-            let (here, there) = (branch.here.join(name.to_bytes()), branch.there.join(name.to_bytes()));
-            let directory = branch.entries.fd().map_err(Errno::from)?;
-            match entry.file_type() {
-                FileType::RegularFile => {
-                    let guarded = [&here, &there].into_iter().filter(|path| self.judge().guards_read(path));
-                    let guarded: Vec<&RawPath> = guarded.collect();
-                    if !guarded.is_empty() {
-                        let node = openat(directory, name, NODE, Mode::empty()).map_err(Errno::from)?;
-                        guarded.into_iter().try_for_each(|path| reads.hold(node.as_fd(), path, false))?;
-                    }
-                }
-                FileType::Directory | FileType::Unknown => match openat(directory, name, LISTED, Mode::empty()) {
-                    Ok(_) if branches.len() >= DEPTH_AT_MOST => return Err(Errno::XDEV.into()),
-                    Ok(below) => {
-                        if self.judge().guards_reads_below(&there) {
-                            reads.hold(below.as_fd(), &there, true)?;
-                        }
-                        branches.push(Branch { entries: Dir::new(below).map_err(Errno::from)?, here, there });
-                    }
-                    Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP | rustix::io::Errno::NOENT) => {}
-                    Err(errno) => return Err(Errno::from(errno).into()),
-                },
-                _ => {}
             }
         }
         Ok(())
@@ -206,6 +151,80 @@ impl<'a> Run<'a> {
         let Some(reads) = self.reads() else { return Ok(()) };
         let wanted = reads.wanted(file)?;
         self.judge().permit(self.target, &wanted, approvals, || None).map(drop)
+    }
+}
+
+/// Something that gets another name.
+struct Move<'a> {
+    judge: &'a Judge,
+    reads: &'a Reads,
+    /// Whether its mount is held, so that only a name which it loses has to be remembered.
+    is_held: bool,
+}
+
+impl Move<'_> {
+    fn hold_file(&self, file: BorrowedFd<'_>, here: &RawPath, there: &RawPath) -> Result<(), Errno> {
+        let (was, will) = (self.judge.guards_read(here), self.judge.guards_read(there));
+        if was && !(self.is_held && will) {
+            self.reads.hold(file, here, false)?;
+        }
+        if will && !self.is_held { self.reads.hold(file, there, false) } else { Ok(()) }
+    }
+
+    fn hold_directory(&self, directory: BorrowedFd<'_>, here: &RawPath, there: &RawPath) -> Result<(), Errno> {
+        let (was, will) = (self.judge.guards_reads_below(here), self.judge.guards_reads_below(there));
+        if was && !(self.is_held && will) {
+            self.reads.hold(directory, here, true)?;
+        }
+        if will && !self.is_held { self.reads.hold(directory, there, true) } else { Ok(()) }
+    }
+
+    /// Other mounts below are not entered: regions go by their own names, and the holes in them need none.
+    fn hold_tree(&self, top: BorrowedFd<'_>, here: &RawPath, there: &RawPath) -> Result<(), Halt> {
+        let mount = mount_of(top).map_err(Errno::from)?;
+        self.hold_directory(top, here, there)?;
+        let listed = openat(top, c".", LISTED, Mode::empty()).map_err(Errno::from)?;
+        let entries = Dir::new(listed).map_err(Errno::from)?;
+        let mut branches = vec![Branch { entries, here: here.clone(), there: there.clone() }];
+        let mut seen = 0_usize;
+        while let Some(branch) = branches.last_mut() {
+            let Some(entry) = branch.entries.read() else {
+                branches.pop();
+                continue;
+            };
+            let entry = entry.map_err(Errno::from)?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            seen = seen.saturating_add(1);
+            if seen > NAMES_AT_MOST {
+                return Err(Errno::XDEV.into());
+            }
+            let (here, there) = (branch.here.join(name.to_bytes()), branch.there.join(name.to_bytes()));
+            let directory = branch.entries.fd().map_err(Errno::from)?;
+            match entry.file_type() {
+                FileType::RegularFile if self.judge.guards_read(&here) || self.judge.guards_read(&there) => {
+                    let node = openat(directory, name, NODE, Mode::empty()).map_err(Errno::from)?;
+                    if mount_of(node.as_fd()).map_err(Errno::from)? == mount {
+                        self.hold_file(node.as_fd(), &here, &there)?;
+                    }
+                }
+                FileType::Directory | FileType::Unknown => match openat(directory, name, LISTED, Mode::empty()) {
+                    Ok(_) if branches.len() >= DEPTH_AT_MOST => return Err(Errno::XDEV.into()),
+                    Ok(below) => {
+                        if mount_of(below.as_fd()).map_err(Errno::from)? == mount {
+                            self.hold_directory(below.as_fd(), &here, &there)?;
+                            branches.push(Branch { entries: Dir::new(below).map_err(Errno::from)?, here, there });
+                        }
+                    }
+                    Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP | rustix::io::Errno::NOENT) => {}
+                    Err(errno) => return Err(Errno::from(errno).into()),
+                },
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
