@@ -204,6 +204,9 @@ pub struct Judge {
     read_before: Mutex<HashSet<ReadBefore>>,
 }
 
+/// A grant that decided, and who gave it.
+type Given = (GrantId, String);
+
 /// A read that a grant lifted, for one call.
 type ReadBefore = (GrantId, CallId, RawPath);
 
@@ -230,6 +233,10 @@ impl Judge {
 
     pub fn upstream(&self) -> &Upstream {
         &self.upstream
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
@@ -317,7 +324,7 @@ impl Judge {
         wanted.access != Access::Write || wanted.object.is_within(&self.workspace)
     }
 
-    fn was_read_before(&self, wanted: &Wanted, call: CallId, grant: Option<&(GrantId, String)>) -> bool {
+    fn was_read_before(&self, wanted: &Wanted, call: CallId, grant: Option<&Given>) -> bool {
         let Some((id, _)) = grant.filter(|_| wanted.access == Access::Read) else { return false };
         self.reads_before().contains(&(*id, call, wanted.object.clone()))
     }
@@ -353,7 +360,7 @@ impl Judge {
         &self,
         target: &dyn Held,
         wanted: &Wanted,
-    ) -> Result<(Verdict, CallId, Option<(GrantId, String)>), Halt> {
+    ) -> Result<(Verdict, CallId, Option<Given>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         let call = if grants.is_empty() { target.main_call() } else { target.call_id()? };
         let mut strictest = match &wanted.command {
@@ -418,6 +425,9 @@ impl Judge {
                 },
             }
         };
+        if let (Outcome::Edited, Some(argv)) = (decision.outcome, decision.edited) {
+            return Err(target.edited(argv));
+        }
         // Whoever would only take a proven answer takes no other, whatever the broker holds for one.
         let suffices = verdict.level < Level::Authenticate || decision.authenticated;
         if decision.outcome == Outcome::Approved && suffices { Ok(()) } else { Err(Errno::ACCES.into()) }
