@@ -11,6 +11,7 @@ pub mod exec;
 pub mod id;
 pub mod mask;
 pub mod path;
+pub mod procstat;
 pub mod request;
 pub mod scope;
 pub mod shellwords;

@@ -69,7 +69,6 @@ pub(super) fn merge(layers: &[(Text, File)], context: &Context) -> Result<Profil
                 let message = format!("the id `{}` is taken already, at {first}", rule.id);
                 return Err(text.error_at(&table.id, message));
             }
-            note_reads(&mut profile, &rule);
             profile.rules.push(rule);
         }
     }
@@ -361,9 +360,9 @@ fn check_defaults(profile: &Profile, layers: &[(Text, File)]) -> Result<(), Poli
     for (text, file) in layers {
         for (access, level) in &file.defaults {
             let held = match access {
-                Access::Write => true,
+                Access::Read | Access::Write | Access::Exec => true,
                 Access::Connect | Access::Bind => profile.network == Network::Own,
-                Access::Read | Access::Exec | Access::Unix => false,
+                Access::Unix => false,
             };
             if *level.get_ref() > Level::Allow && !held {
                 let message = format!(
@@ -375,14 +374,6 @@ fn check_defaults(profile: &Profile, layers: &[(Text, File)]) -> Result<(), Poli
         }
     }
     Ok(())
-}
-
-fn note_reads(profile: &mut Profile, rule: &Rule) {
-    if rule.level > Level::Allow && rule.access.contains(&Access::Read) {
-        profile
-            .notes
-            .push(format!("{}:{}: rule `{}`: reads are not held by this version", rule.file, rule.line, rule.id));
-    }
 }
 
 fn shown(path: &RawPath) -> String {

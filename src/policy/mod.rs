@@ -12,6 +12,7 @@
 //! | [`grants`] | the answers that outlive their request |
 //! | [`explain`] | a verdict in words |
 //! | [`plan`] | what the floor may give natively |
+//! | [`regions`] | where reads have to be held |
 
 pub mod ceiling;
 pub mod decide;
@@ -23,6 +24,7 @@ pub mod load;
 mod merge;
 pub mod model;
 pub mod plan;
+pub mod regions;
 
 pub use ceiling::Ceiling;
 pub use decide::{Policy, Source, Verdict};
