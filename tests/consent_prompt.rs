@@ -61,7 +61,7 @@ fn prompt(request: Request, attempts: usize, waiting: usize) -> Prompt {
 
 /// The page with its line of input, or a word where there is none.
 fn render(prompt: &Prompt, keys: &[&[u8]], columns: usize, rows: usize) -> String {
-    let mut dialog = Dialog::new(prompt);
+    let mut dialog = Dialog::new(prompt, false);
     for key in keys {
         assert_ne!(typed(key), Typed::Noise);
         dialog.input(typed(key));
@@ -160,7 +160,7 @@ proptest! {
         request.object = request.object.join(&directory).join(name.as_bytes());
         request.who.argv = argv.into_iter().map(Untrusted::new).collect();
         let prompt = prompt(request, 1, 0);
-        let mut dialog = Dialog::new(&prompt);
+        let mut dialog = Dialog::new(&prompt, false);
         for key in keys.bytes() {
             dialog.input(typed(&[key, b'\r']));
         }

@@ -14,5 +14,6 @@ pub mod path;
 pub mod procstat;
 pub mod request;
 pub mod scope;
+pub mod shellwords;
 pub mod text;
 pub mod wire;

@@ -81,8 +81,13 @@ impl Policy {
             || rules.clone().any(|rule| rule.level > Level::Allow && rule.access.contains(&Access::Exec))
     }
 
-    /// Whether the environment of what is executed from this path has to be looked at before it is judged.
-    pub fn asks_for_environment(&self, _program: &RawPath) -> bool {
+    /// Whether the environment has to be looked at before this is judged.
+    pub fn asks_for_environment(&self, _command: &Command) -> bool {
+        false
+    }
+
+    /// Whether an environment variable of this name belongs into [`Command::variables`].
+    pub fn judges_variable(&self, _name: &[u8]) -> bool {
         false
     }
 

@@ -213,7 +213,7 @@ impl RuleTable {
         }
         for access in self.access.get_ref() {
             match access.get_ref() {
-                Access::Read | Access::Write => {}
+                Access::Read | Access::Write | Access::Exec => {}
                 other => {
                     let message = format!("rules for `{other}` are not supported by this version");
                     return Err(text.error_at(access, message));

@@ -360,9 +360,9 @@ fn check_defaults(profile: &Profile, layers: &[(Text, File)]) -> Result<(), Poli
     for (text, file) in layers {
         for (access, level) in &file.defaults {
             let held = match access {
-                Access::Read | Access::Write => true,
+                Access::Read | Access::Write | Access::Exec => true,
                 Access::Connect | Access::Bind => profile.network == Network::Own,
-                Access::Exec | Access::Unix => false,
+                Access::Unix => false,
             };
             if *level.get_ref() > Level::Allow && !held {
                 let message = format!(

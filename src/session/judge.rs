@@ -231,6 +231,10 @@ impl Judge {
         &self.upstream
     }
 
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
     pub fn guards_names_anywhere(&self) -> bool {
         self.policy.has_floating(Access::Write)
@@ -402,6 +406,9 @@ impl Judge {
                 },
             }
         };
+        if let (Outcome::Edited, Some(argv)) = (decision.outcome, decision.edited) {
+            return Err(target.edited(argv));
+        }
         // Whoever would only take a proven answer takes no other, whatever the broker holds for one.
         let suffices = verdict.level < Level::Authenticate || decision.authenticated;
         if decision.outcome == Outcome::Approved && suffices { Ok(()) } else { Err(Errno::ACCES.into()) }

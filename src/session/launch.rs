@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use super::exec::Executor;
 use super::floor;
 use super::inside::PidNamespace;
 use super::judge::Judge;
@@ -35,6 +36,7 @@ use crate::tool::messages::{FromInit, NativeRoot, ToInit};
 use crate::tool::mounts::{MountError, Places, build_view};
 use crate::tool::namespaces::start_init;
 use crate::tool::privileges::{PrivilegeError, leave_root, with_file_rights_of};
+use crate::tool::syscalls::Features;
 
 /// Descriptors that one session may hold at once: three for each trapped call that is being served, and a reserve.
 const DESCRIPTORS: u64 = 65_536;
@@ -71,6 +73,10 @@ pub enum LaunchError {
     Profile(#[from] Undecodable),
     #[error(transparent)]
     Reads(#[from] ReadsError),
+    #[error(
+        "kernel.yama.ptrace_scope is {0}: with it no program can be judged, which this profile asks for; set it to 1"
+    )]
+    Yama(String),
     #[error("{0}")]
     Init(String),
 }
@@ -217,6 +223,12 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     let policy = Policy::new(&profile);
     let holds_reads = regions::judges_reads(&profile);
     let prepared = holds_reads.then(|| Preparation::new(&launch.user, &outer_proc)).transpose()?;
+    let judged_programs = policy.judges_exec();
+    if judged_programs {
+        check_yama(&outer_proc)?;
+    }
+    let features = Features { judged_programs, debugging: profile.debug };
+    let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
@@ -227,6 +239,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         network: launch.network,
         scratch: &scratch.native,
         landlock_abi_min: launch.landlock_abi_min,
+        features,
     };
     let init = start_init(launch.network, || init::run(&init_order, &supervisor)).map_err(step("start init"))?;
     drop(supervisor);
@@ -253,8 +266,9 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         }
         None => None,
     };
-    let prepared = wait_for(&init_link)
-        .and_then(|(landlock_abi, native)| Ok((landlock_abi, performer(&launch, &profile, &scratch, native)?)));
+    let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
+        Ok((landlock_abi, performer(&launch, &profile, &scratch, native, executor)?))
+    });
     match prepared {
         Ok((landlock_abi, performer)) => Ok(Parts {
             launch,
@@ -319,6 +333,7 @@ fn performer(
     profile: &Profile,
     scratch: &Scratch,
     native: Vec<NativeRoot>,
+    executor: Executor,
 ) -> Result<Arc<Performer>, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
@@ -332,7 +347,27 @@ fn performer(
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge)))
+    Ok(Arc::new(Performer::new(resolver, judge, executor)))
+}
+
+/// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3
+/// (Documentation/admin-guide/LSM/Yama.rst).
+fn check_yama(outer_proc: &OwnedFd) -> Result<(), LaunchError> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let mut text = [0; 16];
+    let scope = openat(outer_proc, "sys/kernel/yama/ptrace_scope", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let read = match scope {
+        // A kernel without Yama.
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        scope => scope.and_then(|file| rustix::io::read(file, &mut text)),
+    };
+    let length = read.map_err(|errno| step("read kernel.yama.ptrace_scope")(errno.into()))?;
+    let scope = text.get(..length).unwrap_or_default().trim_ascii();
+    if matches!(scope, b"0" | b"1") {
+        Ok(())
+    } else {
+        Err(LaunchError::Yama(String::from_utf8_lossy(scope).into_owned()))
+    }
 }
 
 fn open_proc() -> Result<OwnedFd, LaunchError> {

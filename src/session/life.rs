@@ -209,7 +209,9 @@ impl Session {
                 ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
                 ToSession::Revoke(grant) => judge.revoke(grant),
                 ToSession::Start(start) => match callers_files(received.fds) {
-                    Some((caller, files)) => self.start(Order { start: *start, files, parent: None }, caller),
+                    Some((caller, files)) => {
+                        self.start(Order { start: *start, files, parent: None, is_from_inside: false }, caller)
+                    }
                     // The broker passes on what a client gave it; there is nobody to tell.
                     None if self.parts.launch.ends == Ends::WhenStopped => {}
                     None => return Last::Stop,

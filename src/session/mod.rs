@@ -9,6 +9,7 @@ pub mod attend;
 pub mod calls;
 pub mod decimal;
 pub mod decode;
+pub mod exec;
 pub mod floor;
 mod held;
 pub mod inside;

@@ -23,7 +23,7 @@ use super::messages::{CallOrder, FromInit, ToInit};
 use super::mounts::build_view_inside;
 use super::namespaces::bring_loopback_up;
 use super::privileges::leave_root;
-use super::syscalls::Arch;
+use super::syscalls::{Arch, Features};
 use crate::common::path::RawPath;
 use crate::common::wire::{Identity, Network};
 
@@ -34,6 +34,8 @@ pub struct InitOrder<'a> {
     /// The trees that the floor grants.
     pub scratch: &'a [RawPath],
     pub landlock_abi_min: u32,
+    /// What the profile says of system calls.
+    pub features: Features,
 }
 
 /// The whole life of init; returns its exit status. Every other descriptor than that of `supervisor` is closed.
@@ -66,8 +68,8 @@ fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result
         return Err("the supervisor is gone".into());
     }
     let floor = Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())?;
-    let filter = filter::compile(Arch::NATIVE).map_err(|error| error.to_string())?;
-    Ok(Cage { floor, filter })
+    let filter = filter::compile(Arch::NATIVE, order.features).map_err(|error| error.to_string())?;
+    Ok(Cage { floor, filter, judged_programs: order.features.judged_programs })
 }
 
 /// A limit of 1 byte, not 0, is what stops a core_pattern handler, which runs as root outside (core(5)). As root: the

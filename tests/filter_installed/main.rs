@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use gated::tool::filter::compile;
-use gated::tool::syscalls::Arch;
+use gated::tool::syscalls::{Arch, Features};
 use interfaces::Interface;
 use libc::{c_int, c_long};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -140,7 +140,7 @@ const ATTEMPTS: &[Attempt] = &[
 ];
 
 fn install_for_this_process() -> io::Result<OwnedFd> {
-    let filter = compile(Arch::NATIVE).map_err(io::Error::other)?;
+    let filter = compile(Arch::NATIVE, Features::default()).map_err(io::Error::other)?;
     call(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0])?;
     filter.install()
 }

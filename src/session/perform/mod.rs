@@ -16,7 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::fstatfs;
 
 use super::decode::Attempt;
-use super::judge::{Approvals, Halt, Judge};
+use super::exec::{Executor, Found, Judged, arguments};
+use super::judge::{Approvals, Halt, Judge, Permit};
 use super::listener::Answer;
 use super::resolve::{Place, Resolver};
 use super::sys;
@@ -30,17 +31,28 @@ const TRIES_AT_MOST: u32 = 64;
 pub struct Performer {
     resolver: Resolver,
     judge: Judge,
+    executor: Executor,
     turns: turns::Turns,
     waiting: turns::Waiting,
 }
 
 impl Performer {
-    pub fn new(resolver: Resolver, judge: Judge) -> Performer {
-        Performer { resolver, judge, turns: turns::Turns::default(), waiting: turns::Waiting::default() }
+    pub fn new(resolver: Resolver, judge: Judge, executor: Executor) -> Performer {
+        Performer { resolver, judge, executor, turns: turns::Turns::default(), waiting: turns::Waiting::default() }
     }
 
     pub fn judge(&self) -> &Judge {
         &self.judge
+    }
+
+    /// Whether this may be executed, after whatever asking it takes.
+    pub fn judge_program(&self, target: &Target<'_>, attempt: &arguments::Attempt) -> Judged {
+        self.executor.judge(&self.resolver, &self.judge, target, attempt)
+    }
+
+    /// Has the kernel execute what was permitted, answers, and stays until it is known what came of it.
+    pub fn execute(&self, target: &Target<'_>, found: &Found, permit: Permit) {
+        self.executor.carry_out(self.judge.policy(), target, found, permit);
     }
 
     /// The native answer for one path into scratch that has no dots and meets no link, found without an effect and without
