@@ -23,6 +23,7 @@ mod own_files;
 mod own_sandbox;
 mod policy_files;
 mod processes;
+mod programs;
 mod prompts;
 mod races;
 mod raw;
@@ -63,6 +64,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("own_sandbox", own_sandbox::TESTS),
     ("policy_files", policy_files::TESTS),
     ("processes", processes::TESTS),
+    ("programs", programs::TESTS),
     ("prompts", prompts::TESTS),
     ("races", races::TESTS),
     ("records", records::TESTS),
@@ -87,6 +89,7 @@ const INSIDE: &[&[Inside]] = &[
     memory::INSIDE,
     own_sandbox::INSIDE,
     processes::INSIDE,
+    programs::INSIDE,
     prompts::INSIDE,
     races::INSIDE,
     refused::INSIDE,
