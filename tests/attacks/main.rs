@@ -35,6 +35,7 @@ mod spellings;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod variables;
 
 use std::process::ExitCode;
 
@@ -73,6 +74,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("signals", signals::TESTS),
     ("spellings", spellings::TESTS),
     ("terminal", terminal::TESTS),
+    ("variables", variables::TESTS),
 ];
 
 /// The part of every module that attacks.
@@ -96,6 +98,7 @@ const INSIDE: &[&[Inside]] = &[
     shown::INSIDE,
     signals::INSIDE,
     terminal::INSIDE,
+    variables::INSIDE,
 ];
 
 fn main() -> ExitCode {
