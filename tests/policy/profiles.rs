@@ -49,8 +49,8 @@ fn coder_writes_in_its_workspace_and_asks_for_what_runs_outside() {
         ("web/.envrc", "code-that-runs-outside"),
         (".vscode/tasks.json", "code-that-runs-outside"),
         (".claude/settings.local.json", "agent-settings"),
-        (".env", "secrets"),
-        ("web/.env.production", "secrets"),
+        (".env", "secrets-changed"),
+        ("web/.env.production", "secrets-changed"),
     ] {
         assert_eq!(verdict(&coder, &format!("{ws}/{asked}")), (Level::Ask, rule.into()), "{asked}");
     }
@@ -65,7 +65,7 @@ fn coder_asks_for_everything_outside_and_says_why_where_it_matters() {
         ("/home/user/.config/systemd/user/x.service", "services-and-commands"),
         ("/home/user/.config/autostart/x.desktop", "services-and-commands"),
         ("/home/user/.local/bin/git", "services-and-commands"),
-        ("/home/user/.ssh/authorized_keys", "secrets"),
+        ("/home/user/.ssh/authorized_keys", "secrets-changed"),
         ("/home/user/.gitconfig", "git-runs-this"),
         ("/etc/passwd", "system"),
         ("/usr/bin/env", "system"),
