@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use bpf::{Data, Fault, Outcome, run};
 use gated::tool::filter::{Filter, compile};
-use gated::tool::syscalls::{Action, Arch, Class, NEWEST, class_of};
+use gated::tool::syscalls::{Action, Arch, Class, Feature, Features, NEWEST, class_of};
 use proptest::prelude::*;
 use seccompiler::sock_filter;
 
@@ -18,8 +18,13 @@ const ERRNO: u32 = 0x0005_0000;
 const KILL_PROCESS: u32 = 0x8000_0000;
 const NO_SUCH_CALL: u32 = ERRNO | 38;
 
-fn filter(arch: Arch) -> Filter {
-    compile(arch).expect("the table compiles")
+fn filter(arch: Arch, features: Features) -> Filter {
+    compile(arch, features).expect("the table compiles")
+}
+
+/// Every filter that there is.
+fn everywhere() -> impl Iterator<Item = (Arch, Features)> {
+    Arch::ALL.into_iter().flat_map(|arch| Features::ALL.map(|features| (arch, features)))
 }
 
 fn decide(filter: &Filter, arch: Arch, number: u32, arguments: [u64; 6]) -> Outcome {
@@ -28,12 +33,16 @@ fn decide(filter: &Filter, arch: Arch, number: u32, arguments: [u64; 6]) -> Outc
 }
 
 /// What the table says, read without the compiler.
-fn expected(class: Option<&Class>, arguments: [u64; 6]) -> u32 {
+fn expected(class: Option<&Class>, features: Features, arguments: [u64; 6]) -> u32 {
     let Some(class) = class else { return NO_SUCH_CALL };
     let holds = class.cases.iter().find(|case| {
         case.when.iter().all(|test| arguments[usize::from(test.argument)] as u32 & test.mask == test.value)
     });
     match holds.map_or(class.otherwise, |case| case.then) {
+        Action::By(Feature::JudgedPrograms) if features.judged_programs => NOTIFY,
+        Action::By(Feature::JudgedPrograms) => ALLOW,
+        Action::By(Feature::Debugging) if features.debugging => ALLOW,
+        Action::By(Feature::Debugging) => ERRNO | 1,
         Action::Native => ALLOW,
         Action::Trapped => NOTIFY,
         Action::Refused(errno) => ERRNO | errno.raw() as u32,
@@ -66,13 +75,13 @@ fn corners(class: Option<&Class>) -> Vec<[u64; 6]> {
 
 #[test]
 fn every_number_gets_what_the_table_says() {
-    for arch in Arch::ALL {
-        let filter = filter(arch);
+    for (arch, features) in everywhere() {
+        let filter = filter(arch, features);
         for number in 0..=600 {
             let class = arch.name(number).and_then(class_of);
             for arguments in corners(class) {
                 let outcome = decide(&filter, arch, number, arguments);
-                let want = expected(class, arguments);
+                let want = expected(class, features, arguments);
                 assert_eq!(outcome.value, want, "{arch:?} {number} {:?} {arguments:x?}", arch.name(number));
             }
         }
@@ -81,7 +90,7 @@ fn every_number_gets_what_the_table_says() {
 
 #[test]
 fn x32_and_unreviewed_numbers_do_not_exist() {
-    let filter = filter(Arch::X86_64);
+    let filter = filter(Arch::X86_64, Features::default());
     let unknown = (0..=600).map(|number| number | 0x4000_0000).chain((NEWEST + 1)..5000).chain([
         0x7fff_ffff,
         0x8000_0000,
@@ -99,8 +108,8 @@ fn x32_and_unreviewed_numbers_do_not_exist() {
 fn a_call_of_another_architecture_ends_the_process() {
     // i386, x32 has that of x86-64, arm, big-endian aarch64, riscv64, and the two of the project for each other.
     let foreign = [0x4000_0003, 0x4000_0028, 0x8000_00b7, 0xc000_00f3, 0, u32::MAX];
-    for arch in Arch::ALL {
-        let filter = filter(arch);
+    for (arch, features) in everywhere() {
+        let filter = filter(arch, features);
         let others = Arch::ALL.into_iter().filter(|other| *other != arch).map(Arch::audit);
         for architecture in others.chain(foreign) {
             for number in (0..=600).chain([u32::MAX]) {
@@ -114,8 +123,8 @@ fn a_call_of_another_architecture_ends_the_process() {
 #[test]
 fn the_number_alone_decides_what_is_always_native() {
     // Or the kernel would run the program for every read(2) instead of looking into its bitmap.
-    for arch in Arch::ALL {
-        let filter = filter(arch);
+    for (arch, features) in everywhere() {
+        let filter = filter(arch, features);
         for (name, number) in arch.numbers() {
             let class = class_of(name).expect("every name has a class");
             if class.cases.is_empty() {
@@ -128,8 +137,8 @@ fn the_number_alone_decides_what_is_always_native() {
 #[test]
 fn no_call_is_looked_for_in_a_long_chain() {
     // Bisection of 470 numbers takes 9 comparisons and at most as many long jumps; the rest are tests of arguments.
-    for arch in Arch::ALL {
-        let filter = filter(arch);
+    for (arch, features) in everywhere() {
+        let filter = filter(arch, features);
         for (name, number) in arch.numbers() {
             let cases = class_of(name).map_or(0, |class| class.cases.iter().map(|case| 3 + 3 * case.when.len()).sum());
             let instructions = decide(&filter, arch, *number, [u64::MAX; 6]).instructions;
@@ -138,17 +147,18 @@ fn no_call_is_looked_for_in_a_long_chain() {
     }
 }
 
-static FILTERS: LazyLock<[Filter; 2]> = LazyLock::new(|| Arch::ALL.map(filter));
+static FILTERS: LazyLock<Vec<(Arch, Features, Filter)>> =
+    LazyLock::new(|| everywhere().map(|(arch, features)| (arch, features, filter(arch, features))).collect());
 
 proptest! {
     #[test]
     fn random_calls_get_what_the_table_says(number in 0u32..=600, arguments in any::<[u64; 6]>(), small in any::<[u8; 6]>()) {
         let small = small.map(u64::from);
-        for arch in Arch::ALL {
-            let filter = &FILTERS[usize::from(arch == Arch::Aarch64)];
+        for (arch, features, filter) in FILTERS.iter() {
+            let (arch, features) = (*arch, *features);
             let class = arch.name(number).and_then(class_of);
             for arguments in [arguments, small] {
-                prop_assert_eq!(decide(filter, arch, number, arguments).value, expected(class, arguments));
+                prop_assert_eq!(decide(filter, arch, number, arguments).value, expected(class, features, arguments));
             }
         }
     }
@@ -224,8 +234,6 @@ fn what_must_hold_whatever_the_table_says() {
         (always("mount"), refused(EPERM)),
         (always("open_tree_attr"), refused(EPERM)),
         (always("chroot"), refused(EPERM)),
-        (always("ptrace"), refused(EPERM)),
-        (always("process_vm_writev"), refused(EPERM)),
         (always("pidfd_getfd"), refused(EPERM)),
         (always("open_by_handle_at"), refused(EPERM)),
         (always("bpf"), refused(EPERM)),
@@ -268,9 +276,15 @@ fn what_must_hold_whatever_the_table_says() {
         (("personality", [0, 0, 0, 0, 0, 0]), ALLOW),
         (("personality", [0x0040_0000, 0, 0, 0, 0, 0]), refused(EPERM)),
     ];
-    for arch in Arch::ALL {
-        let filter = filter(arch);
-        for ((name, arguments), want) in &cases {
+    let of_session = |features: Features| {
+        let debugger = if features.debugging { ALLOW } else { refused(EPERM) };
+        let program = if features.judged_programs { NOTIFY } else { ALLOW };
+        let debuggers = ["ptrace", "process_vm_readv", "process_vm_writev"].map(|name| (always(name), debugger));
+        debuggers.into_iter().chain(["execve", "execveat"].map(|name| (always(name), program)))
+    };
+    for (arch, features) in everywhere() {
+        let filter = filter(arch, features);
+        for ((name, arguments), want) in cases.iter().copied().chain(of_session(features)) {
             let Some(number) = arch.number(name) else {
                 assert_eq!(arch, Arch::Aarch64, "{name} is on x86-64");
                 continue;
@@ -278,7 +292,7 @@ fn what_must_hold_whatever_the_table_says() {
             for garbage in [0, 0xdead_beef_0000_0000, 0xffff_ffff_0000_0000] {
                 let arguments = arguments.map(|argument| argument & 0xffff_ffff | garbage);
                 let got = decide(&filter, arch, number, arguments).value;
-                assert_eq!(got, *want, "{arch:?} {name} {arguments:x?}: got {got:#x}, want {want:#x}");
+                assert_eq!(got, want, "{arch:?} {name} {arguments:x?}: got {got:#x}, want {want:#x}");
             }
         }
     }

@@ -37,6 +37,9 @@ impl Errno {
     pub const NOTTY: Errno = Errno(libc::ENOTTY as u16);
     pub const AFNOSUPPORT: Errno = Errno(libc::EAFNOSUPPORT as u16);
     pub const PROTONOSUPPORT: Errno = Errno(libc::EPROTONOSUPPORT as u16);
+    pub const NOEXEC: Errno = Errno(libc::ENOEXEC as u16);
+    pub const NOMEM: Errno = Errno(libc::ENOMEM as u16);
+    pub const CANCELED: Errno = Errno(libc::ECANCELED as u16);
     pub const NOPROTOOPT: Errno = Errno(libc::ENOPROTOOPT as u16);
 
     /// `None` outside 1..=4095.

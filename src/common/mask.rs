@@ -100,6 +100,9 @@ const SHORT_OPTIONS: [(&str, &str, Next); 15] = [
 /// Long options that take a secret although their name does not say so.
 const LONG_OPTIONS: [(&str, &str); 2] = [("curl", "--user"), ("curl", "--proxy-user")];
 
+/// Bytes of a name, from its end, that are looked at: a longer one is no name that anybody gave.
+const MAX_NAME: usize = 256;
+
 /// Whether an option's value may be the next word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -135,6 +138,15 @@ pub fn argv(words: &[Untrusted]) -> Vec<Untrusted> {
         masked.push(Untrusted::new(shown));
     }
     masked
+}
+
+/// Variables `NAME=value` with `***` for what looks like a secret.
+pub fn variables(variables: &[Untrusted]) -> Vec<Untrusted> {
+    let masked = |variable: &Untrusted| {
+        let bytes = variable.as_bytes();
+        Untrusted::new(whole(bytes).unwrap_or_else(|| within(bytes)))
+    };
+    variables.iter().map(masked).collect()
 }
 
 /// The bytes of a short option before its secret, if the rest of the word is one; or `next` is set.
@@ -186,6 +198,7 @@ fn is_header(name: &[u8]) -> bool {
 
 /// Whether an option or variable of this name holds a secret.
 fn is_secret_name(name: &[u8]) -> bool {
+    let name = name.get(name.len().saturating_sub(MAX_NAME)..).unwrap_or_default();
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     let parts: Vec<&str> = lower.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
     if parts.last().is_none_or(|last| PLACES.contains(last)) {
@@ -204,16 +217,23 @@ fn within(word: &[u8]) -> Vec<u8> {
     let mut shown = Vec::with_capacity(word.len());
     let mut rest = word;
     let mut at_start = true;
+    // Bytes of `rest` that can belong to one name, counted once for all the places where it can begin.
+    let mut name = 0_usize;
     while let Some(&byte) = rest.first() {
-        let (kept, gone) = if at_start { secret_at(rest) } else { (0, 0) };
+        if name == 0 {
+            name = rest.iter().take_while(|&&byte| is_name(byte)).count();
+        }
+        let (kept, gone) = if at_start { secret_at(rest, name) } else { (0, 0) };
         // The password in `scheme://user:password@host`.
         let (kept, gone) = if gone == 0 { url_password(rest).unwrap_or((0, 0)) } else { (kept, gone) };
         if gone > 0 {
             shown.extend_from_slice(rest.get(..kept).unwrap_or_default());
             shown.extend_from_slice(MASK);
             rest = rest.get(kept.saturating_add(gone)..).unwrap_or_default();
+            name = 0;
             at_start = false;
         } else {
+            name = name.saturating_sub(1);
             shown.push(byte);
             rest = rest.get(1..).unwrap_or_default();
             at_start = !byte.is_ascii_alphanumeric();
@@ -222,8 +242,9 @@ fn within(word: &[u8]) -> Vec<u8> {
     shown
 }
 
-/// At the start of a name or token: the bytes to keep and the bytes of the secret after them; (_, 0) if there is none.
-fn secret_at(rest: &[u8]) -> (usize, usize) {
+/// At the start of a name of `name` bytes or of a token: the bytes to keep and the bytes of the secret after them; (_, 0) if
+/// there is none.
+fn secret_at(rest: &[u8], name: usize) -> (usize, usize) {
     for (begin, least) in SHAPES {
         if let Some(tail) = rest.strip_prefix(begin.as_bytes()) {
             let more = tail.iter().take_while(|&&byte| is_name(byte)).count();
@@ -232,10 +253,10 @@ fn secret_at(rest: &[u8]) -> (usize, usize) {
             }
         }
     }
-    if rest.starts_with(b"-----BEGIN ") && rest.windows(11).any(|window| window == b"PRIVATE KEY") {
+    let title = rest.get(..MAX_NAME).unwrap_or(rest);
+    if title.starts_with(b"-----BEGIN ") && title.windows(11).any(|window| window == b"PRIVATE KEY") {
         return (0, rest.len());
     }
-    let name = rest.iter().take_while(|&&byte| is_name(byte)).count();
     let (own, after) = rest.split_at(name);
     let blanks = |text: &[u8]| text.iter().take_while(|&&byte| byte == b' ').count();
     let value = match after.first() {
@@ -278,6 +299,24 @@ mod tests {
     fn masked(line: &[&str]) -> Vec<String> {
         let words: Vec<Untrusted> = line.iter().map(|word| Untrusted::new(word.as_bytes())).collect();
         argv(&words).iter().map(|word| String::from_utf8_lossy(word.as_bytes()).into_owned()).collect()
+    }
+
+    #[test]
+    fn variables_keep_their_names() {
+        let given = ["LD_PRELOAD=/tmp/x.so", "API_KEY=abc", "NODE_OPTIONS=--require x --token abc"].map(Untrusted::new);
+        let masked = variables(&given);
+        let shown: Vec<_> = masked.iter().map(|word| String::from_utf8_lossy(word.as_bytes()).into_owned()).collect();
+        assert_eq!(shown, ["LD_PRELOAD=/tmp/x.so", "API_KEY=***", "NODE_OPTIONS=--require x --token ***"]);
+    }
+
+    /// Each would be read again from every one of its bytes, if that were how it is done: minutes in the daemon's one thread.
+    #[test]
+    fn a_word_of_any_length_is_read_once() {
+        const LONG: usize = 1 << 18;
+        for piece in ["-", "-=", "a-", "-----BEGIN ", "://", "bearer ", "--token "] {
+            let word = piece.repeat(LONG / piece.len());
+            assert_eq!(argv(&[Untrusted::new("x"), Untrusted::new(word.as_bytes())]).len(), 2);
+        }
     }
 
     #[test]

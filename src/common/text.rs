@@ -198,6 +198,32 @@ pub fn quoted_argv_within<'a>(words: impl IntoIterator<Item = &'a [u8]>, limit: 
     cut(&argv_units(words), limit, true)
 }
 
+/// [`quoted_argv`] in lines of `width` columns, as a shell reads them back: a line that ends between two words ends with a
+/// backslash. A word that is longer than a line is cut anywhere, and then the lines must be joined by hand.
+pub fn quoted_argv_lines<'a>(words: impl IntoIterator<Item = &'a [u8]>, width: usize) -> Vec<String> {
+    const END: &str = " \\";
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in words {
+        let word = quoted_word(word);
+        if !line.is_empty() {
+            if columns(&line) + 1 + columns(&word) + END.len() > width {
+                lines.push(std::mem::take(&mut line) + END);
+            } else {
+                line.push(' ');
+            }
+        }
+        line.push_str(&word);
+        if columns(&line) + END.len() > width {
+            let mut pieces = wrapped(&line, width.saturating_sub(END.len()).max(1));
+            line = pieces.pop().unwrap_or_default();
+            lines.append(&mut pieces);
+        }
+    }
+    lines.push(line);
+    lines
+}
+
 fn argv_units<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Vec<Unit> {
     let mut units = Vec::new();
     for word in words {
@@ -335,6 +361,17 @@ mod tests {
             prop_assert!(line.chars().all(is_showable), "{line:?}");
             let short = quoted_argv_within(words.iter().map(Vec::as_slice), limit);
             prop_assert!(is_clean(&short) && columns(&short) <= limit);
+        }
+
+        #[test]
+        fn a_line_in_pieces_is_read_back(
+            words in prop::collection::vec("[a-z '\u{1}]{0,9}", 1..12),
+            width in 60usize..90,
+        ) {
+            let pieces = quoted_argv_lines(words.iter().map(String::as_bytes), width);
+            prop_assert!(pieces.iter().all(|piece| columns(piece) <= width));
+            let joined = pieces.join("\n").replace(" \\\n", " ");
+            prop_assert_eq!(joined, quoted_argv(words.iter().map(String::as_bytes)));
         }
 
         #[test]

@@ -5,8 +5,10 @@
 //! [[answer]]
 //! access = "write"            # absent: any access
 //! object = "{workspace}/**"   # a pattern as in a profile; `~` and `{workspace}` are known
+//! program = "/usr/bin/git"    # the same, of what would run: for commands only
+//! argv = ["git", "push"]      # the words of the command but the first, which names the program
 //! answer = "once"             # deny, once, session
-//! scope = "exact"             # exact, directory, tree
+//! scope = "exact"             # exact, directory, tree; of commands exact, prefix, program
 //! after = "200ms"             # how long to think: ms, s or m
 //! times = 1                   # how often it answers; absent: always
 //! ```
@@ -57,6 +59,8 @@ struct File {
 struct Table {
     access: Option<Access>,
     object: Option<Spanned<String>>,
+    program: Option<Spanned<String>>,
+    argv: Option<Spanned<Vec<String>>>,
     answer: Word,
     #[serde(default)]
     scope: Width,
@@ -76,6 +80,8 @@ enum Word {
 struct Entry {
     access: Option<Access>,
     object: Option<Pattern>,
+    program: Option<Pattern>,
+    argv: Option<Vec<String>>,
     answer: Answer,
     after: Duration,
     /// Uses left; `None` for any number.
@@ -97,9 +103,12 @@ impl Script {
             .map_err(|error| fail(error.span().map_or(0, |span| span.start), error.message().replace('\n', ", ")))?;
         let mut entries = Vec::with_capacity(read.answer.len());
         for table in read.answer {
-            let object = table
-                .object
-                .map(|object| pattern(object.get_ref(), places).map_err(|message| fail(object.span().start, message)));
+            let read_pattern = |text: Option<Spanned<String>>| {
+                let read = |text: Spanned<String>| {
+                    pattern(text.get_ref(), places).map_err(|message| fail(text.span().start, message))
+                };
+                text.map(read).transpose()
+            };
             let after = table.after.map_or(Ok(Duration::ZERO), |after| {
                 delay(after.get_ref()).ok_or_else(|| {
                     let message = "a delay of up to an hour was expected, such as \"200ms\", \"2s\" or \"1m\"";
@@ -108,7 +117,9 @@ impl Script {
             });
             entries.push(Entry {
                 access: table.access,
-                object: object.transpose()?,
+                object: read_pattern(table.object)?,
+                program: read_pattern(table.program)?,
+                argv: table.argv.map(Spanned::into_inner),
                 answer: match table.answer {
                     Word::Deny => Answer::Deny,
                     Word::Once => Answer::Once(table.scope),
@@ -127,10 +138,27 @@ impl Script {
             entry.left != Some(0)
                 && entry.access.is_none_or(|access| access == request.access)
                 && entry.object.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
+                && entry.fits_command(request)
         };
         let Some(entry) = self.entries.iter_mut().find(fits) else { return (Answer::Deny, Duration::ZERO) };
         entry.left = entry.left.map(|left| left.saturating_sub(1));
         (entry.answer.clone(), entry.after)
+    }
+}
+
+impl Entry {
+    /// Whether what the entry says of a command holds for what would run; always where it says nothing of one.
+    fn fits_command(&self, request: &Request) -> bool {
+        if self.program.is_none() && self.argv.is_none() {
+            return true;
+        }
+        let Some(execution) = &request.execution else { return false };
+        let words = |expected: &Vec<String>| {
+            let own = execution.argv.iter().skip(1).map(|word| word.as_bytes());
+            execution.words_left_out == 0 && own.eq(expected.iter().skip(1).map(String::as_bytes))
+        };
+        self.program.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
+            && self.argv.as_ref().is_none_or(words)
     }
 }
 

@@ -2,13 +2,17 @@
 
 use crate::common::access::Access;
 use crate::common::decision::Width;
+use crate::common::exec::Execution;
+use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
+use crate::common::text::{self, Untrusted};
 
 /// What would happen to the object, to follow "wants to".
 pub fn intent(request: &Request) -> &'static str {
     match (request.access, request.operation) {
+        (Access::Read, Operation::List) => "list this directory",
         (Access::Read, _) => "read this file",
-        (Access::Exec, _) => "run this program",
+        (Access::Exec, _) => "run this command",
         (Access::Connect, _) => "connect to this host",
         (Access::Bind, _) => "listen on this address",
         (Access::Unix, _) => "talk to this service",
@@ -37,6 +41,7 @@ pub fn intent(request: &Request) -> &'static str {
 /// [`intent`] for a line that names the object right behind it.
 pub fn verb(request: &Request) -> &'static str {
     match (request.access, request.operation) {
+        (Access::Read, Operation::List) => "list",
         (Access::Read, _) => "read",
         (Access::Exec, _) => "run",
         (Access::Connect, _) => "connect to",
@@ -73,14 +78,44 @@ pub fn other(operation: Operation) -> &'static str {
 
 /// How far a yes reaches, before the scope itself.
 pub fn reach(request: &Request, width: Width) -> &'static str {
-    match (width, request.is_directory) {
-        (Width::Exact, false) => "this file",
-        (Width::Exact, true) => "this directory itself",
-        (Width::Directory, false) => "everything directly in its directory",
-        (Width::Directory, true) => "everything directly in it",
-        (Width::Tree, false) => "its directory and everything below",
-        (Width::Tree, true) => "it and everything below",
-        (Width::Prefix, _) => "commands that begin with these words",
-        (Width::Program, _) => "this program, whatever it is given",
+    match (width, request.access, request.is_directory) {
+        (Width::Exact, Access::Exec, _) => "this command, word for word",
+        (Width::Exact, _, false) => "this file",
+        (Width::Exact, _, true) => "this directory itself",
+        (Width::Directory, _, false) => "everything directly in its directory",
+        (Width::Directory, _, true) => "everything directly in it",
+        (Width::Tree, _, false) => "its directory and everything below",
+        (Width::Tree, _, true) => "it and everything below",
+        (Width::Prefix, ..) => "commands that begin with these words",
+        (Width::Program, ..) => "this program, whatever it is given",
+    }
+}
+
+/// What is said of a program that was written, or changed, since the session began.
+pub const NEW: &str = "written during this session";
+
+/// A command line as people read it: all of it in the notation of the shell, in `limit` columns at the most.
+pub fn command(execution: &Execution, limit: usize) -> String {
+    let left_out = left_out(execution.words_left_out);
+    let room = limit.saturating_sub(text::columns(&left_out));
+    text::quoted_argv_within(execution.argv.iter().map(Untrusted::as_bytes), room) + &left_out
+}
+
+/// A process in one line: its command line, and what it runs if that says something else.
+pub fn process(pid: i32, program: &RawPath, argv: &[Untrusted], limit: usize) -> String {
+    let named = argv.first().is_some_and(|word| word.as_bytes() == program.as_bytes());
+    let known = !program.as_bytes().is_empty() && !named;
+    let path = if known { text::escaped_within(program.as_bytes(), limit / 3) + ", " } else { String::new() };
+    let behind = format!(" ({path}pid {pid})");
+    let room = limit.saturating_sub(text::columns(&behind));
+    text::quoted_argv_within(argv.iter().map(Untrusted::as_bytes), room) + &behind
+}
+
+/// What to say of words that the supervisor did not send, behind those that it did.
+pub fn left_out(words: u32) -> String {
+    match words {
+        0 => String::new(),
+        1 => " …and 1 more word, too long to be shown".to_owned(),
+        more => format!(" …and {more} more words, too long to be shown"),
     }
 }

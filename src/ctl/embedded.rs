@@ -22,6 +22,7 @@ use super::start::{self, StartError, Started};
 use super::terminal;
 use crate::common::wire::{FromSession, ToSession};
 use crate::consent::script::Places;
+use crate::consent::terminal::Own;
 use crate::daemon::audit::DEFAULT_PATH;
 use crate::daemon::broker::{Broker, BrokerConfig};
 use crate::daemon::events::Events;
@@ -104,15 +105,16 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     let Started { link, caller: call, mut supervisor, .. } = started;
     let (closing, ended, failure) = runtime.block_on(async {
         let screen = SharedScreen::default();
-        let agent = asked.into_agent(&caller.invoking.name, &term, screen.clone()).map_err(step("use the terminal"))?;
         let events = match events {
             Some(file) => clientlink::with_signals_blocked(|| Events::to(file)).map_err(step("write events"))?,
             None => Events::none(),
         };
-        let broker = Broker::new(config, audit, events, vec![agent]);
         let (to_broker, from_session) = mpsc::channel(BROKER_DEPTH);
         let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
-        let client = Client::new(call, terminal, start.on_terminal, start.ignored_signals, screen)?;
+        let client = Client::new(call, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
+        let own = Own { argv: command.clone(), call: client.call() };
+        let agent = asked.into_agent(&caller.invoking.name, &term, screen, own).map_err(step("use the terminal"))?;
+        let broker = Broker::new(config, audit, events, vec![agent]);
         let brokered = async move {
             let closing = broker.run(from_session, to_session.clone()).await;
             if closing.fault.is_some() {

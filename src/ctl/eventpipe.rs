@@ -16,7 +16,7 @@ use crate::common::access::Access;
 use crate::common::decision::Outcome;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
-use crate::common::text;
+use crate::common::text::{self, Untrusted};
 use crate::daemon::denials::Denials;
 use crate::daemon::events::Events;
 use crate::tool::descriptors::watched;
@@ -34,7 +34,14 @@ struct Told {
     call: u32,
     access: Option<Access>,
     object: Option<String>,
+    exec: Option<ToldExec>,
     decision: Option<Outcome>,
+}
+
+/// What of a command counts here.
+#[derive(Debug, Deserialize)]
+struct ToldExec {
+    argv: Vec<String>,
 }
 
 /// Reads a pipe of events.
@@ -148,8 +155,10 @@ impl EventPipe {
         let is_ours = !self.only_own || self.call.get() == Some(CallId(told.call));
         if let (true, Some(access), Some(object), Some(decision)) = (is_ours, told.access, told.object, told.decision) {
             // What was cut cannot be read back, and is told as it stands.
-            let bytes = text::unescaped(&object).unwrap_or_else(|| object.into_bytes());
-            self.denials.count(access, &RawPath::new(bytes), decision);
+            let bytes = |text: String| text::unescaped(&text).unwrap_or_else(|| text.into_bytes());
+            let command = told.exec.map(|exec| exec.argv.into_iter().map(|word| Untrusted::new(bytes(word))));
+            let command: Option<Vec<Untrusted>> = command.map(Iterator::collect);
+            self.denials.count(access, &RawPath::new(bytes(object)), command.as_deref(), decision);
         }
     }
 }
@@ -188,6 +197,8 @@ mod tests {
         "\n",
         r#"{"event":"consent_decided","call":1,"access":"write","object":"/e\\x1b","decision":"timeout"}"#,
         "\n",
+        r#"{"event":"denied","call":1,"access":"exec","object":"/usr/bin/git","exec":{"argv":["git","a b"]},"decision":"denied"}"#,
+        "\n",
         "nonsense\n",
         r#"{"event":"call_ended","call":1,"exit_code":0}"#,
         "\n",
@@ -203,6 +214,7 @@ mod tests {
                 "gated: denied: write /a\\\\b: it is not permitted here; this is final, do not retry",
                 "gated: denied: write /c: the person who was asked said no; this is final, do not retry",
                 "gated: denied: write /e\\x1b: nobody answered in time; this is final, do not retry",
+                "gated: denied: run git 'a b' (/usr/bin/git): the person who was asked said no; this is final, do not retry",
             ]
         );
         let (lines, _) = read_all(LINES.as_bytes(), 2, true, None);

@@ -17,7 +17,7 @@ use crate::common::consent::ConsentAgent;
 use crate::common::path::RawPath;
 use crate::consent::none::Nobody;
 use crate::consent::script::{Places, Script, ScriptError};
-use crate::consent::terminal::{Terminal, Timing};
+use crate::consent::terminal::{Own, Terminal, Timing};
 use crate::daemon::audit::{Audit, AuditError, AuditLog, DEFAULT_PATH};
 use crate::policy::Profile;
 use crate::tool::descriptors::duplicate_inherited;
@@ -105,10 +105,16 @@ impl Asked {
         }
     }
 
-    /// The consent agent. Needs a tokio runtime.
-    pub fn into_agent(self, person: &str, term: &str, screen: SharedScreen) -> io::Result<Box<dyn ConsentAgent>> {
+    /// The consent agent; `own` is the command that this process was given. Needs a tokio runtime.
+    pub fn into_agent(
+        self,
+        person: &str,
+        term: &str,
+        screen: SharedScreen,
+        own: Own,
+    ) -> io::Result<Box<dyn ConsentAgent>> {
         Ok(match self {
-            Asked::Person(tty) => Box::new(Terminal::new(tty, term, person, screen, Timing::default())?),
+            Asked::Person(tty) => Box::new(Terminal::new(tty, term, person, screen, Timing::default())?.editing(own)),
             Asked::Script(script) => Box::new(script),
             Asked::Nobody => Box::new(Nobody),
         })

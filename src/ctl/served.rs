@@ -28,6 +28,7 @@ use super::terminal;
 use crate::common::consent::ConsentAgent;
 use crate::consent::bus::{BusAgent, Registration, drive};
 use crate::consent::script::Places;
+use crate::consent::terminal::Own;
 use crate::daemon::events::Events;
 use crate::policy::ProfileSelector;
 use crate::tool::privileges::{PrivilegeError, leave_root};
@@ -113,18 +114,19 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         }
         let screen = SharedScreen::default();
         let registration = asked.kind().map(|kind| Registration { kind, session: Some(session) });
-        let agent = match asked {
-            Asked::Nobody => None,
-            somebody => Some(
-                somebody.into_agent(&caller.invoking.name, &term, screen.clone()).map_err(step("use the terminal"))?,
-            ),
-        };
         let copy = match copy {
             Some(file) => clientlink::with_signals_blocked(|| Events::to(file)).map_err(step("write events"))?,
             None => Events::none(),
         };
         let Order { start, terminal, .. } = order;
-        let client = Client::new(link, terminal, start.on_terminal, start.ignored_signals, screen)?;
+        let client = Client::new(link, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
+        let own = Own { argv: command.clone(), call: client.call() };
+        let agent = match asked {
+            Asked::Nobody => None,
+            somebody => {
+                Some(somebody.into_agent(&caller.invoking.name, &term, screen, own).map_err(step("use the terminal"))?)
+            }
+        };
         let only_own = matches!(place, Place::Session(..));
         let mut events = EventPipe::new(events, copy, client.call(), only_own).map_err(step("read events"))?;
         let answering = async {

@@ -18,6 +18,7 @@ use super::link::Socket;
 use super::rendezvous::Rendezvous;
 use super::state::Kept;
 use crate::common::id::SessionId;
+use crate::common::procstat;
 
 /// How long a supervisor may take from its unit's start to its greeting.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -103,12 +104,9 @@ impl Engine for Spawning {
     }
 }
 
-/// Field 22 of proc_pid_stat(5), in clock ticks; the name in field 2 may hold anything, so counting starts behind it.
 fn start_time(pid: i32) -> Option<u64> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let behind = text.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(text.get(behind + 1..)?).ok()?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    procstat::parse(&text).map(|stat| stat.started)
 }
 
 #[zbus::proxy(

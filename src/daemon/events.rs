@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::record::{self, Rule};
+use super::record::{self, Exec, Rule};
 
 /// Lines that wait for a slow reader.
 pub const BACKLOG: usize = 1024;
@@ -22,7 +22,8 @@ pub const BACKLOG: usize = 1024;
 /// How long [`Events::close`] waits for the reader to take what is left.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// One line. `event` is `call_started`, `consent_required`, `consent_decided`, `denied`, `allowed_by_grant`, `call_ended`.
+/// One line. `event` is `call_started`, `consent_required`, `consent_decided`, `denied`, `allowed_by_grant`,
+/// `notified`, `call_ended`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Event {
     /// UTC, RFC 3339 with microseconds.
@@ -46,11 +47,17 @@ pub struct Event {
     pub object: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<String>,
+    /// What would run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Exec>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
     /// The words of an audit record's `result`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<&'static str>,
+    /// The command that somebody wrote instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edited: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::access::Level;
 use crate::common::consent::{Answer, Offer, Prompt};
 use crate::common::decision::{Lifetime, Outcome, Width};
+use crate::common::exec::Execution;
 use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
@@ -123,6 +124,11 @@ pub struct Pending {
 /// cut may differ where nobody saw it.
 fn equal(a: &Request, b: &Request) -> bool {
     let same_attempt = a.operation == b.operation && a.other == b.other && a.who.pid == b.who.pid;
+    let same_command = match (&a.execution, &b.execution) {
+        (None, None) => true,
+        (Some(one), Some(other)) => a.who.cwd == b.who.cwd && equal_commands(one, other),
+        _ => false,
+    };
     a.session == b.session
         && a.call == b.call
         && a.access == b.access
@@ -131,9 +137,19 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.level == b.level
         && a.remember == b.remember
         && a.group == b.group
-        && a.execution == b.execution
+        && same_command
         && (longest(a) != Lifetime::Attempt || same_attempt)
-        && a.execution.as_ref().is_none_or(|execution| execution.words_left_out == 0)
+}
+
+/// Whether the same would run, whoever calls it. Of words that are not shown nobody knows.
+fn equal_commands(a: &Execution, b: &Execution) -> bool {
+    a.words_left_out == 0
+        && b.words_left_out == 0
+        && !(a.is_first || b.is_first)
+        && a.argv == b.argv
+        && a.interpreters == b.interpreters
+        && a.variables == b.variables
+        && a.is_new == b.is_new
 }
 
 impl Entry {

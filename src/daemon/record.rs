@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::common::exec::Execution;
 use crate::common::mask;
 use crate::common::path::RawPath;
 use crate::common::request::{RuleRef, Who};
@@ -42,6 +43,73 @@ impl Rule {
     pub fn of(rule: &RuleRef) -> Rule {
         Rule { profile: rule.profile.clone(), id: rule.id.clone(), file: rule.file.clone(), line: rule.line }
     }
+}
+
+/// Words of a command that a record keeps, and columns of all of them, one more counted for each.
+const WORDS: usize = 256;
+const COMMAND: usize = 16 << 10;
+
+/// What would run, or would have run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exec {
+    pub argv: Vec<String>,
+    /// Words that are not in `argv`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub words_left_out: u32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interpreters: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+    /// Whether it was written during the session.
+    pub new: bool,
+    /// Whether it is the command that gated-run was given.
+    pub first: bool,
+    /// Programs of the processes above the one that asks, its parent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Exec {
+    pub fn of(execution: &Execution) -> Exec {
+        let (argv, left_out) = command(&execution.argv);
+        let (variables, _) = kept(mask::variables(&execution.variables));
+        Exec {
+            argv,
+            words_left_out: execution.words_left_out.saturating_add(left_out),
+            interpreters: execution.interpreters.iter().map(path).collect(),
+            variables,
+            new: execution.is_new,
+            first: execution.is_first,
+            parents: execution.parents.iter().map(|parent| path(&parent.program)).collect(),
+        }
+    }
+}
+
+/// A whole command line with secrets masked, and how many words it has besides.
+pub fn command(words: &[Untrusted]) -> (Vec<String>, u32) {
+    kept(mask::argv(words))
+}
+
+/// As many words as a record keeps, and how many are left out.
+fn kept(words: Vec<Untrusted>) -> (Vec<String>, u32) {
+    let total = words.len();
+    let mut room = COMMAND;
+    let mut kept = Vec::new();
+    for word in words.into_iter().take(WORDS) {
+        let word = text::escaped_within(word.as_bytes(), WORD);
+        let columns = text::columns(&word).saturating_add(1);
+        if columns > room {
+            break;
+        }
+        room = room.saturating_sub(columns);
+        kept.push(word);
+    }
+    let left_out = u32::try_from(total.saturating_sub(kept.len())).unwrap_or(u32::MAX);
+    (kept, left_out)
 }
 
 pub fn path(path: &RawPath) -> String {

@@ -10,7 +10,8 @@ use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
 use super::events::{Event, Events};
 use super::pending::Settled;
-use super::record::{self, Rule, Tool};
+use super::record::{self, Exec, Rule, Tool};
+use crate::common::access::Level;
 use crate::common::decision::Outcome;
 use crate::common::id::{CallId, SessionId};
 use crate::common::path::RawPath;
@@ -81,6 +82,7 @@ impl Recorder {
             operation: Some(request.operation.as_str()),
             object: Some(record::path(&request.object)),
             other: request.other.as_ref().map(record::path),
+            exec: request.execution.as_deref().map(Exec::of),
             rule: Some(Rule::of(&request.rule)),
             ..self.event(event, request.call)
         }
@@ -101,8 +103,10 @@ impl Recorder {
             operation: request.operation.as_str(),
             object: record::path(&request.object),
             other: request.other.as_ref().map(record::path),
+            exec: request.execution.as_deref().map(Exec::of),
             rule: Rule::of(&request.rule),
             result: settled.outcome.as_str(),
+            edited: edited(settled),
             answered_by: settled.by.clone(),
             duration_ms: milliseconds(settled),
             scope: permits.then(|| settled.width.as_str()),
@@ -123,8 +127,10 @@ impl Recorder {
             operation: told.operation.as_str(),
             object: record::path(&told.object),
             other: told.other.as_ref().map(record::path),
+            exec: told.execution.as_deref().map(Exec::of),
             rule: Rule::of(&told.rule),
             result: told.outcome.as_str(),
+            edited: None,
             answered_by: told.by.clone(),
             duration_ms: 0,
             scope: None,
@@ -135,9 +141,12 @@ impl Recorder {
             error!(MESSAGE_ID = super::message::AUDIT_FAILED, GATED_ERROR = %error, "a verdict is not recorded");
         }
         let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
-        self.denials.borrow_mut().count(told.access, &told.object, outcome);
+        let command = told.execution.as_deref().map(|execution| execution.argv.as_slice());
+        self.denials.borrow_mut().count(told.access, &told.object, command, outcome);
         let event = match outcome {
             Outcome::Granted => "allowed_by_grant",
+            // What a rule says notify of was done already, and somebody is to hear of it.
+            Outcome::Allowed if told.level == Level::Notify => "notified",
             Outcome::Allowed | Outcome::Approved | Outcome::Cancelled | Outcome::Edited => return written.is_ok(),
             Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
         };
@@ -149,6 +158,7 @@ impl Recorder {
             operation: Some(line.operation),
             object: Some(line.object),
             other: line.other,
+            exec: line.exec,
             rule: Some(line.rule),
             decision: Some(outcome.as_str()),
             by: Some(line.answered_by),
@@ -160,10 +170,12 @@ impl Recorder {
     /// Tells the watchers of events, and counts denials. What was asked ends in `consent_decided`, whatever the end.
     pub fn tell(&self, settled: &Settled) {
         let request = &settled.request;
-        self.denials.borrow_mut().count(request.access, &request.object, settled.outcome);
+        let command = request.execution.as_deref().map(|execution| execution.argv.as_slice());
+        self.denials.borrow_mut().count(request.access, &request.object, command, settled.outcome);
         let permits = settled.outcome.permits();
         self.emit(&Event {
             decision: Some(settled.outcome.as_str()),
+            edited: edited(settled),
             scope: permits.then(|| settled.width.as_str()),
             lifetime: permits.then(|| settled.lifetime.as_str()),
             by: Some(settled.by.clone()),
@@ -171,6 +183,11 @@ impl Recorder {
             ..self.of_request(if settled.asked { "consent_decided" } else { "denied" }, request)
         });
     }
+}
+
+fn edited(settled: &Settled) -> Option<Vec<String>> {
+    let words: Vec<Untrusted> = settled.edited.as_ref()?.iter().map(|word| Untrusted::new(word.as_slice())).collect();
+    Some(record::command(&words).0)
 }
 
 fn milliseconds(settled: &Settled) -> u64 {

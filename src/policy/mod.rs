@@ -18,6 +18,7 @@
 //! | `commands` | how far an answer to an execve(2) reaches |
 //! | [`explain`] | a verdict in words |
 //! | [`plan`] | what the floor may give natively |
+//! | [`regions`] | where reads have to be held |
 
 pub mod ceiling;
 mod commands;
@@ -37,6 +38,7 @@ pub mod model;
 pub mod plan;
 mod programs;
 mod reading;
+pub mod regions;
 pub mod variables;
 
 pub use ceiling::Ceiling;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::agents::has_calls_by_child;
 use super::calls::Place;
 use super::life::{CallerLink, Session};
-use super::start::{CallLink, Order, start};
+use super::start::{Order, Started, start};
 use crate::common::id::CallId;
 use crate::common::wire::{Ended, FromCaller, ToCaller};
 use crate::tool::messages::{FromCall, ToCall};
@@ -27,8 +28,8 @@ enum End {
 pub fn run(session: &Session, place: Place, order: Order, caller: &CallerLink) {
     let number = place.id;
     match start(session, place, order, caller) {
-        Ok(call) => {
-            let end = attend(session, number, &call, caller);
+        Ok(started) => {
+            let end = attend(session, number, started, caller);
             let ended = if let End::Of(ended) = end { ended } else { Ended::Signaled(libc::SIGKILL) };
             session.call_ended(number, ended);
             // A caller that is gone needs no word.
@@ -47,10 +48,11 @@ pub fn run(session: &Session, place: Place, order: Order, caller: &CallerLink) {
 }
 
 /// Until the leader has said its last word. When the caller goes first, the leader is to end the call.
-fn attend(session: &Session, number: CallId, call: &CallLink, caller: &CallerLink) -> End {
+fn attend(session: &Session, number: CallId, started: Started, caller: &CallerLink) -> End {
+    let Started { link: call, opening, mut start } = started;
     let mut is_wanted = true;
     loop {
-        let mut polled = [PollFd::new(call, PollFlags::IN), PollFd::new(caller, PollFlags::IN)];
+        let mut polled = [PollFd::new(&*call, PollFlags::IN), PollFd::new(caller, PollFlags::IN)];
         let listened_to = if is_wanted { 2 } else { 1 };
         match poll(polled.get_mut(..listened_to).unwrap_or_default(), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -63,6 +65,12 @@ fn attend(session: &Session, number: CallId, call: &CallLink, caller: &CallerLin
                 Ok(Some(FromCall::Stopped(signal))) => leaves = caller.send(&ToCaller::Stopped(signal), &[]).is_err(),
                 Ok(Some(FromCall::Ended(ended))) => return End::Of(ended),
                 Ok(Some(FromCall::NotExecuted(errno))) => return End::Of(Ended::NotExecuted(errno)),
+                Ok(Some(FromCall::Cancelled)) => {
+                    // Nothing, where the kernel itself said so.
+                    start.command = opening.take_edited().unwrap_or_default();
+                    opening.set_by_child(has_calls_by_child(session.profile(), &start));
+                    drop(call.send(&ToCall::Instead(start.command.clone()), &[]));
+                }
                 Ok(Some(FromCall::Failed(text))) => return End::Failed(text),
                 Ok(Some(FromCall::Killed)) if is_wanted => {
                     return End::Failed("the call was ended with the one that started it".into());

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::kin::{Identity, Kin};
 use crate::common::id::CallId;
@@ -27,6 +27,8 @@ pub struct Calls {
     given: AtomicU32,
     alive: AtomicUsize,
     kin: Kin,
+    /// Those that have processes.
+    live: Mutex<HashMap<CallId, Weak<Call>>>,
 }
 
 /// A number that was given, and one of the [`CALLS_AT_MOST`] places.
@@ -49,6 +51,21 @@ impl Calls {
         &self.kin
     }
 
+    fn live(&self) -> MutexGuard<'_, HashMap<CallId, Weak<Call>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before the first instruction of the call's command.
+    pub fn enter(&self, call: &Arc<Call>) {
+        self.live().insert(call.id(), Arc::downgrade(call));
+    }
+
+    /// The call that this process is of, by the leader above it; `None` if that is gone.
+    pub fn find(&self, procfs: BorrowedFd<'_>, init: i32, process: i32) -> Option<Arc<Call>> {
+        let call = self.kin.of(procfs, init, process).ok()??;
+        self.live().get(&call)?.upgrade()
+    }
+
     fn number(&self) -> CallId {
         CallId(self.given.fetch_add(1, Ordering::Relaxed).saturating_add(1))
     }
@@ -57,7 +74,44 @@ impl Calls {
 impl Drop for Place {
     fn drop(&mut self) {
         self.calls.kin.leave(self.id);
+        self.calls.live().remove(&self.id);
         self.calls.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A command before its first execve(2) has succeeded. Who serves its listener shares it with who hears its leader.
+#[derive(Debug)]
+pub struct Opening {
+    /// Whether a person waits for it, and may write another command in its place.
+    is_editable: bool,
+    executed: AtomicBool,
+    /// What was written.
+    edited: Mutex<Option<Vec<Vec<u8>>>>,
+    /// Whether each process tree that the command starts is a call of its own.
+    by_child: AtomicBool,
+}
+
+impl Opening {
+    pub fn new(is_editable: bool, by_child: bool) -> Opening {
+        Opening {
+            is_editable,
+            executed: AtomicBool::new(false),
+            edited: Mutex::default(),
+            by_child: AtomicBool::new(by_child),
+        }
+    }
+
+    pub fn set_by_child(&self, by_child: bool) {
+        self.by_child.store(by_child, Ordering::SeqCst);
+    }
+
+    pub fn edit(&self, argv: Vec<Vec<u8>>) {
+        *self.edited.lock().unwrap_or_else(PoisonError::into_inner) = Some(argv);
+    }
+
+    /// What was written last, once.
+    pub fn take_edited(&self) -> Option<Vec<Vec<u8>>> {
+        self.edited.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -68,21 +122,43 @@ pub struct Call {
     /// The process that was started, and its parent, the leader, in the supervisor's pid namespace.
     main: i32,
     leader: Identity,
-    by_child: bool,
+    opening: Arc<Opening>,
     /// The process trees below [`Call::main`] that have a number.
     known: Mutex<HashMap<Identity, CallId>>,
 }
 
 impl Call {
-    /// `main` is the process that was started and has not run yet; `by_child` makes each tree that it starts a call of its own.
-    pub fn new(place: Place, procfs: BorrowedFd<'_>, main: i32, by_child: bool) -> Call {
+    /// `main` is the process that was started and has not run yet.
+    pub fn new(place: Place, procfs: BorrowedFd<'_>, main: i32, opening: Arc<Opening>) -> Call {
         let leader = stat(procfs, main).map_or(main, |found| found.parent);
         let leader = (leader, stat(procfs, leader).map_or(0, |found| found.started));
-        Call { place, main, leader, by_child, known: Mutex::default() }
+        Call { place, main, leader, opening, known: Mutex::default() }
     }
 
     pub fn id(&self) -> CallId {
         self.place.id
+    }
+
+    /// The process that was started, in the supervisor's pid namespace.
+    pub fn main(&self) -> i32 {
+        self.main
+    }
+
+    /// The command, if this thread is to execute it and nothing else has been yet.
+    pub fn opening(&self, thread: i32) -> Option<&Opening> {
+        (thread == self.main && !self.opening.executed.load(Ordering::SeqCst)).then_some(&self.opening)
+    }
+
+    /// The same, if a person may write another command in its place.
+    pub fn editable(&self, thread: i32) -> Option<&Opening> {
+        self.opening(thread).filter(|opening| opening.is_editable)
+    }
+
+    /// A process of the call has executed something.
+    pub fn executed(&self, process: i32) {
+        if process == self.main {
+            self.opening.executed.store(true, Ordering::SeqCst);
+        }
     }
 
     pub fn leader(&self) -> Identity {
@@ -97,7 +173,7 @@ impl Call {
 
     /// The number of a process that was heard on this call's listener, by its id in the supervisor's pid namespace.
     pub fn of(&self, procfs: BorrowedFd<'_>, process: i32) -> CallId {
-        if !self.by_child || process == self.main {
+        if !self.opening.by_child.load(Ordering::SeqCst) || process == self.main {
             return self.id();
         }
         let mut top = None;

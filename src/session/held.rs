@@ -27,6 +27,11 @@ pub trait Held {
     /// Whether the thread may go on being held: it still waits, and no signal wants it.
     fn look(&self) -> Result<(), Halt>;
 
+    /// Somebody wrote another command in place of the one that was asked about; what becomes of this one.
+    fn edited(&self, _argv: Vec<Vec<u8>>) -> Halt {
+        Errno::ACCES.into()
+    }
+
     /// What a person is shown of a command that this thread wants to execute.
     fn execution(&self, _command: &Command) -> Result<Execution, Unreadable> {
         Err(Errno::ACCES.into())

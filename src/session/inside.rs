@@ -93,7 +93,9 @@ fn serve_one(session: &Session, socket: OwnedFd) {
     let FromCaller::Start(start) = received.message else { return };
     let Ok(files) = received.fds.try_into() else { return };
     match session.begin() {
-        Some(place) => attend::run(session, place, Order { start: *start, files, parent }, &caller),
+        Some(place) => {
+            attend::run(session, place, Order { start: *start, files, parent, is_from_inside: true }, &caller)
+        }
         None => {
             let _ = caller.send(&ToCaller::Failed("too many calls of this session are running".into()), &[]);
         }

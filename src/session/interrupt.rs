@@ -10,7 +10,7 @@ use super::listener::Answer;
 use super::target::{Status, Target};
 use crate::common::errno::Errno;
 
-const SECOND_LOOK: Duration = Duration::from_millis(5);
+pub(super) const SECOND_LOOK: Duration = Duration::from_millis(5);
 
 /// Signals that stop a process by default; bit 0 is signal 1, signal(7).
 const STOPS: u64 = bit(libc::SIGTSTP) | bit(libc::SIGTTIN) | bit(libc::SIGTTOU) | bit(libc::SIGSTOP);
@@ -38,7 +38,7 @@ pub fn look(target: &Target<'_>) -> Result<(), Halt> {
 }
 
 /// How to end the wait of a thread with these signals, if one of them would be acted upon.
-fn interruption(status: &Status) -> Option<Answer> {
+pub(super) fn interruption(status: &Status) -> Option<Answer> {
     let acted_upon = |pending: u64| {
         let awake = pending & !status.blocked & !status.ignored;
         awake & status.caught != 0 || awake & !status.caught & !SILENT != 0

@@ -2,7 +2,7 @@
 //!
 //! Runs as the user in the supervisor. Nothing is performed without a [`Permit`], and only this file makes one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use crate::common::request::{Operation, Request};
 use crate::common::wire::{FromSession, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
+use crate::policy::regions;
 
 /// How long a question stays open when its thread has gone to run a signal handler: with `SA_RESTART` it comes back with
 /// the same attempt at once, and the person who reads the prompt should not see it go and come.
@@ -199,7 +200,18 @@ pub struct Judge {
     workspace: RawPath,
     upstream: Upstream,
     parked: Mutex<HashMap<Asker, (Instant, Question)>>,
+    /// Reads by a grant that stand in the records; each does once.
+    read_before: Mutex<HashSet<ReadBefore>>,
 }
+
+/// A grant that decided, and who gave it.
+type Given = (GrantId, String);
+
+/// A read that a grant lifted, for one call.
+type ReadBefore = (GrantId, CallId, RawPath);
+
+/// Reads that are remembered as recorded; of more, some are recorded again.
+const READS_REMEMBERED: usize = 16_384;
 
 impl Judge {
     pub fn new(policy: Policy, scratch: Scratch, session: SessionId, workspace: RawPath) -> Judge {
@@ -211,6 +223,7 @@ impl Judge {
             workspace,
             upstream: Upstream::default(),
             parked: Mutex::default(),
+            read_before: Mutex::default(),
         }
     }
 
@@ -222,6 +235,10 @@ impl Judge {
         &self.upstream
     }
 
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
     pub fn guards_names_anywhere(&self) -> bool {
         self.policy.has_floating(Access::Write)
@@ -230,6 +247,21 @@ impl Judge {
     /// Whether one of those rules speaks about this name, whatever was granted.
     pub fn guards_name(&self, name: &RawPath) -> bool {
         self.policy.floating(Access::Write, name, CallId(0), &Grants::new()).is_some()
+    }
+
+    /// Whether policy may hold a read of this path, whatever was granted.
+    pub fn guards_read(&self, path: &RawPath) -> bool {
+        self.policy.guards_read(path)
+    }
+
+    /// Whether it may hold reads in this tree that it does not name one by one.
+    pub fn guards_reads_below(&self, tree: &RawPath) -> bool {
+        self.policy.guards_reads_below(tree)
+    }
+
+    /// Whether it holds any read.
+    pub fn guards_reads(&self) -> bool {
+        regions::judges_reads(self.policy.profile())
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give
@@ -255,9 +287,10 @@ impl Judge {
                     if approvals.cover(wanted, verdict.level) => {}
                 Level::Allow if matches!(verdict.basis, Source::Scratch(_)) => {}
                 Level::Allow if granted_by.is_none() && self.is_ordinary(wanted) => {}
+                Level::Allow if self.was_read_before(wanted, call, granted_by.as_ref()) => {}
                 Level::Allow | Level::Notify => {
                     let outcome = if granted_by.is_some() { Outcome::Granted } else { Outcome::Allowed };
-                    to_record.push((wanted, verdict, call, outcome, granted_by.unwrap_or_default()));
+                    to_record.push((wanted, verdict, call, outcome, granted_by));
                 }
                 Level::Ask | Level::Authenticate => {
                     if let Some(errno) = foresee() {
@@ -276,10 +309,12 @@ impl Judge {
                 }
             }
         }
-        for (wanted, verdict, call, outcome, by) in to_record {
-            if !self.record(target, wanted, &verdict, call, outcome, by)? {
+        for (wanted, verdict, call, outcome, grant) in to_record {
+            let (id, by) = grant.unzip();
+            if !self.record(target, wanted, &verdict, call, outcome, by.unwrap_or_default())? {
                 return Err(Errno::ACCES.into());
             }
+            self.remember_read(wanted, call, id);
         }
         Ok(Permit(()))
     }
@@ -287,6 +322,24 @@ impl Judge {
     /// Whether what policy allows by itself needs no record: reads, programs, and changes in the workspace.
     fn is_ordinary(&self, wanted: &Wanted) -> bool {
         wanted.access != Access::Write || wanted.object.is_within(&self.workspace)
+    }
+
+    fn was_read_before(&self, wanted: &Wanted, call: CallId, grant: Option<&Given>) -> bool {
+        let Some((id, _)) = grant.filter(|_| wanted.access == Access::Read) else { return false };
+        self.reads_before().contains(&(*id, call, wanted.object.clone()))
+    }
+
+    fn remember_read(&self, wanted: &Wanted, call: CallId, grant: Option<GrantId>) {
+        let Some(id) = grant.filter(|_| wanted.access == Access::Read) else { return };
+        let mut before = self.reads_before();
+        if before.len() >= READS_REMEMBERED {
+            before.clear();
+        }
+        before.insert((id, call, wanted.object.clone()));
+    }
+
+    fn reads_before(&self) -> MutexGuard<'_, HashSet<ReadBefore>> {
+        self.read_before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether scratch would be the reason to allow this, but its path is that of something else than the session's scratch.
@@ -302,8 +355,12 @@ impl Judge {
         Permit(())
     }
 
-    /// The strictest verdict on the object and on what its change touches besides, and who gave the grant if one decided.
-    fn verdict(&self, target: &dyn Held, wanted: &Wanted) -> Result<(Verdict, CallId, Option<String>), Halt> {
+    /// The strictest verdict on the object and on what its change touches besides, and the grant, with who gave it, if one decided.
+    fn verdict(
+        &self,
+        target: &dyn Held,
+        wanted: &Wanted,
+    ) -> Result<(Verdict, CallId, Option<Given>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         let call = if grants.is_empty() { target.main_call() } else { target.call_id()? };
         let mut strictest = match &wanted.command {
@@ -327,7 +384,7 @@ impl Judge {
             .filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
         below.into_iter().chain(moved).for_each(&mut consider);
         let by = match strictest.source {
-            Source::Grant(at) => grants.get(at).map(|grant| grant.by.clone()),
+            Source::Grant(at) => grants.get(at).map(|grant| (grant.id, grant.by.clone())),
             _ => None,
         };
         Ok((strictest, call, by))
@@ -368,6 +425,9 @@ impl Judge {
                 },
             }
         };
+        if let (Outcome::Edited, Some(argv)) = (decision.outcome, decision.edited) {
+            return Err(target.edited(argv));
+        }
         // Whoever would only take a proven answer takes no other, whatever the broker holds for one.
         let suffices = verdict.level < Level::Authenticate || decision.authenticated;
         if decision.outcome == Outcome::Approved && suffices { Ok(()) } else { Err(Errno::ACCES.into()) }

@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use super::exec::Executor;
 use super::floor;
 use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
 use super::perform::Performer;
+use super::reads::survey::Survey;
+use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
 use super::upstream::BrokerLink;
@@ -25,6 +28,7 @@ use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
 use crate::policy::decide::Policy;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
+use crate::policy::regions;
 use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::init::{self, InitOrder};
 use crate::tool::link::{self, Link, LinkError};
@@ -32,6 +36,7 @@ use crate::tool::messages::{FromInit, NativeRoot, ToInit};
 use crate::tool::mounts::{MountError, Places, build_view};
 use crate::tool::namespaces::start_init;
 use crate::tool::privileges::{PrivilegeError, leave_root, with_file_rights_of};
+use crate::tool::syscalls::Features;
 
 /// Descriptors that one session may hold at once: three for each trapped call that is being served, and a reserve.
 const DESCRIPTORS: u64 = 65_536;
@@ -66,6 +71,12 @@ pub enum LaunchError {
     Step { step: &'static str, source: io::Error },
     #[error("the broker sent no profile: {0}")]
     Profile(#[from] Undecodable),
+    #[error(transparent)]
+    Reads(#[from] ReadsError),
+    #[error(
+        "kernel.yama.ptrace_scope is {0}: with it no program can be judged, which this profile asks for; set it to 1"
+    )]
+    Yama(String),
     #[error("{0}")]
     Init(String),
 }
@@ -208,8 +219,19 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         scratch.judged.extend::<Vec<RawPath>>(others);
     }
     let outer_proc = open_proc()?;
+    // The keeper is to stay in the host's mount namespace, and as a fork it must have one thread to copy.
+    let policy = Policy::new(&profile);
+    let holds_reads = regions::judges_reads(&profile);
+    let prepared = holds_reads.then(|| Preparation::new(&launch.user, &outer_proc)).transpose()?;
+    let judged_programs = policy.judges_exec();
+    if judged_programs {
+        check_yama(&outer_proc)?;
+    }
+    let features = Features { judged_programs, debugging: profile.debug };
+    let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
+    let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
     let (ours, theirs) = link::pair().map_err(step("make a socket for init"))?;
     let (init_link, supervisor) = (Link::new(ours), Link::new(theirs));
     let init_order = InitOrder {
@@ -217,9 +239,13 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         network: launch.network,
         scratch: &scratch.native,
         landlock_abi_min: launch.landlock_abi_min,
+        features,
     };
     let init = start_init(launch.network, || init::run(&init_order, &supervisor)).map_err(step("start init"))?;
     drop(supervisor);
+    if let Some((reads, _)) = &built {
+        reads.watch(init.pidfd.as_fd())?;
+    }
     let pid_namespace = PidNamespace::of(&outer_proc, init.pid).map_err(step("look at the session's pid namespace"))?;
     // After init, so that the tool has the caller's own. A signal that arrives before an attempt is received interrupts it,
     // so the receiver goes before those that it serves. Where even root may not, it is slower and nothing else.
@@ -233,8 +259,16 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     if !broker.is_open() {
         return Err(LaunchError::NoBroker);
     }
-    let prepared = wait_for(&init_link)
-        .and_then(|(landlock_abi, native)| Ok((landlock_abi, performer(&launch, &profile, &scratch, native)?)));
+    let reads = match built {
+        Some((reads, survey)) => {
+            tell(&reads, &survey);
+            Some(reads::serve(Arc::new(reads), init.pid)?)
+        }
+        None => None,
+    };
+    let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
+        Ok((landlock_abi, performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?))
+    });
     match prepared {
         Ok((landlock_abi, performer)) => Ok(Parts {
             launch,
@@ -247,6 +281,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
             pid_namespace,
             inside,
             reunion,
+            reads,
         }),
         Err(error) => {
             // It dies with this process at the latest.
@@ -254,6 +289,19 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
             Err(error)
         }
     }
+}
+
+/// For whoever wonders what a start took.
+fn tell(reads: &Reads, survey: &Survey) {
+    let too_large = survey.too_large.iter().map(|tree| tree.as_bytes().escape_ascii().to_string()).collect::<Vec<_>>();
+    tracing::info!(
+        mounts = reads.held_mounts(),
+        looked_at = survey.looked_at,
+        found = survey.found,
+        took = ?survey.took,
+        held_as_a_whole = too_large.join(", "),
+        "reads are held"
+    );
 }
 
 /// The policy was made for one home, by somebody who may have looked at another than this user's.
@@ -285,20 +333,44 @@ fn performer(
     profile: &Profile,
     scratch: &Scratch,
     native: Vec<NativeRoot>,
+    executor: Executor,
+    reads: Option<&HeldReads>,
 ) -> Result<Arc<Performer>, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
     profile
         .scratch
         .extend(scratch.judged.iter().filter(|root| !profile.scratch.contains(root)).cloned().collect::<Vec<_>>());
+    // In the session's view, with the user's rights: what a program's name leads to when the session starts.
+    let follow = |path: &RawPath| fs::canonicalize(path.as_path()).ok().map(RawPath::from);
     let judge = Judge::new(
-        Policy::new(&profile),
+        Policy::following(&profile, &follow),
         floor::Scratch::new(native),
         launch.session.clone(),
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge)))
+    Ok(Arc::new(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)))))
+}
+
+/// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3
+/// (Documentation/admin-guide/LSM/Yama.rst).
+fn check_yama(outer_proc: &OwnedFd) -> Result<(), LaunchError> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let mut text = [0; 16];
+    let scope = openat(outer_proc, "sys/kernel/yama/ptrace_scope", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let read = match scope {
+        // A kernel without Yama.
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        scope => scope.and_then(|file| rustix::io::read(file, &mut text)),
+    };
+    let length = read.map_err(|errno| step("read kernel.yama.ptrace_scope")(errno.into()))?;
+    let scope = text.get(..length).unwrap_or_default().trim_ascii();
+    if matches!(scope, b"0" | b"1") {
+        Ok(())
+    } else {
+        Err(LaunchError::Yama(String::from_utf8_lossy(scope).into_owned()))
+    }
 }
 
 fn open_proc() -> Result<OwnedFd, LaunchError> {

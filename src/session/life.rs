@@ -13,6 +13,7 @@ use super::calls::{Calls, Place};
 use super::inside::{self, PidNamespace};
 use super::kin::Kin;
 use super::perform::Performer;
+use super::reads::{Court, HeldReads};
 use super::reunion::{Reunion, SOON_GONE};
 use super::start::{CallersFiles, Order};
 use super::upstream::{BrokerLink, Upstream};
@@ -56,6 +57,8 @@ pub struct Parts {
     pub inside: OwnedFd,
     /// `None` if the session ends with its broker.
     pub reunion: Option<Reunion>,
+    /// `None` if the profile holds no reads.
+    pub reads: Option<HeldReads>,
 }
 
 impl Session {
@@ -85,6 +88,10 @@ impl Session {
 
     pub fn kin(&self) -> &Kin {
         self.calls.kin()
+    }
+
+    pub fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     /// Init's id in the supervisor's pid namespace.
@@ -202,7 +209,9 @@ impl Session {
                 ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
                 ToSession::Revoke(grant) => judge.revoke(grant),
                 ToSession::Start(start) => match callers_files(received.fds) {
-                    Some((caller, files)) => self.start(Order { start: *start, files, parent: None }, caller),
+                    Some((caller, files)) => {
+                        self.start(Order { start: *start, files, parent: None, is_from_inside: false }, caller)
+                    }
                     // The broker passes on what a client gave it; there is nobody to tell.
                     None if self.parts.launch.ends == Ends::WhenStopped => {}
                     None => return Last::Stop,
@@ -236,6 +245,10 @@ fn callers_files(fds: Vec<OwnedFd>) -> Option<(CallerLink, CallersFiles)> {
 pub fn run(parts: Parts, broker: BrokerLink) {
     let (over, is_over): (SyncSender<()>, Receiver<()>) = sync_channel(1);
     let session = Arc::new(Session { parts, calls: Arc::default(), running: Mutex::default(), over });
+    if let Some(held) = &session.parts.reads {
+        let performer = Arc::clone(session.performer());
+        held.begin(Court { performer, calls: Arc::clone(&session.calls), init: session.init_pid() });
+    }
     let broker = Arc::new(broker);
     session.upstream().connected(Arc::clone(&broker));
     let obeying = || {
@@ -258,5 +271,8 @@ pub fn run(parts: Parts, broker: BrokerLink) {
     }
     // Even if it cannot be killed here: it dies with this process.
     let _ = session.parts.init.kill();
+    if let Some(held) = &session.parts.reads {
+        held.reads.keeper().wait();
+    }
     session.upstream().disconnected();
 }

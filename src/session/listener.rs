@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use super::judge::Permit;
 use crate::common::errno::Errno;
 
 // linux/seccomp.h; libc has the structures.
@@ -50,6 +51,17 @@ impl Enforced {
     }
 }
 
+/// Proof that whatever a native run of execve(2) leads to is compared with what was judged before its first instruction,
+/// and killed if it is something else. Made only by [`crate::session::exec`].
+#[derive(Clone, Copy, Debug)]
+pub struct Compared(());
+
+impl Compared {
+    pub(super) const fn at_the_exec_stop(_permit: Permit) -> Compared {
+        Compared(())
+    }
+}
+
 /// What a held thread gets.
 #[derive(Debug)]
 pub enum Answer {
@@ -66,6 +78,8 @@ pub enum Answer {
     },
     /// The kernel runs the call as if it had not been held.
     Native(Enforced),
+    /// The same for execve(2).
+    Execute(Compared),
 }
 
 /// A listener that seccomp(2) returned with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
@@ -127,7 +141,7 @@ impl Listener {
             Answer::Value(value) => self.send(notification, i64::from(value), 0, 0),
             Answer::Errno(errno) => self.send(notification, 0, -errno.raw(), 0),
             Answer::Restart => self.send(notification, 0, -ERESTARTSYS, 0),
-            Answer::Native(Enforced(())) => {
+            Answer::Native(Enforced(())) | Answer::Execute(Compared(())) => {
                 self.send(notification, 0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
             }
             Answer::File { file, close_on_exec } => match self.inject(notification, file.as_fd(), close_on_exec) {

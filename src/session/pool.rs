@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::calls::Call;
 use super::decode::decode;
+use super::exec::{Judged, arguments};
 use super::listener::{Answer, Listener, Notification, Received};
 use super::perform::Performer;
 use super::procthread::ProcThread;
@@ -37,7 +38,7 @@ const NOBODY: Answer = Answer::Errno(Errno::ACCES);
 /// What the threads of one listener share.
 pub struct Pool {
     listener: Listener,
-    call: Call,
+    call: Arc<Call>,
     performer: Arc<Performer>,
     procfs: OwnedFd,
     /// `/proc/self/fd`, which each thread has as its cwd, so that a descriptor of ours has a path: its number.
@@ -55,7 +56,12 @@ pub struct NoThread(#[from] std::io::Error);
 impl Pool {
     /// Starts serving the listener of a call; goes on until the last process under its filter is gone, with which the call is
     /// over. `procfs` is the outer `/proc`.
-    pub fn start(listener: OwnedFd, call: Call, performer: Arc<Performer>, procfs: OwnedFd) -> Result<(), NoThread> {
+    pub fn start(
+        listener: OwnedFd,
+        call: Arc<Call>,
+        performer: Arc<Performer>,
+        procfs: OwnedFd,
+    ) -> Result<(), NoThread> {
         let descriptors = rustix::fs::openat(
             &procfs,
             c"self/fd",
@@ -132,10 +138,35 @@ impl Pool {
     /// Serves one attempt, with what was left over from the one before.
     fn handle(&self, notification: &Notification, slot: &Slot, kept: Option<ProcThread>) -> Option<ProcThread> {
         let target = self.target(notification).keeping(kept);
-        if let Some(answer) = self.answer(&target, slot) {
-            self.listener.answer(notification, answer);
+        match arguments::decode(&target) {
+            Some(program) => self.execute(&target, program, slot),
+            None => {
+                if let Some(answer) = self.answer(&target, slot) {
+                    self.listener.answer(notification, answer);
+                }
+            }
         }
         target.leave()
+    }
+
+    /// An execve(2), from its path on to its end.
+    fn execute(&self, target: &Target<'_>, program: Result<arguments::Attempt, Unreadable>, slot: &Slot) {
+        let busy = slot.begin(*target.notification());
+        let judged = match &program {
+            Ok(attempt) => self.performer.judge_program(target, attempt),
+            Err(Unreadable::Native(errno)) => Judged::Answer(Answer::Errno(*errno)),
+            Err(Unreadable::Gone) => Judged::Gone,
+        };
+        let answer = match judged {
+            Judged::Answer(answer) => busy.end(Some(answer)),
+            Judged::Gone => busy.end(None),
+            Judged::Execute(found, permit) => {
+                // What takes long from here on is the kernel's own exec, which its signals reach.
+                drop(busy.end(None));
+                return self.performer.execute(target, &found, permit);
+            }
+        };
+        self.listener.answer(target.notification(), answer.unwrap_or(NOBODY));
     }
 
     /// `None` if nobody waits for it any more.

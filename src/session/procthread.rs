@@ -4,12 +4,24 @@
 //! whoever has the id by then, proc(5).
 
 use std::cell::{Cell, OnceCell};
+use std::ffi::{CStr, CString};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 
 use super::decimal::Decimal;
+use super::target::{Status, parse_status};
+use crate::common::path::RawPath;
+use crate::common::request::Who;
+use crate::common::text::Untrusted;
+
+/// Words of a command line that are shown, and bytes of each.
+const SHOWN_WORDS: usize = 64;
+const SHOWN_BYTES: usize = 4096;
+/// More than a status file has.
+const STATUS_BYTES: usize = 8192;
 
 /// A pinned `/proc/TID`.
 #[derive(Debug)]
@@ -50,5 +62,39 @@ impl ProcThread {
             }
         };
         rustix::io::retry_on_intr(|| rustix::io::pread(status, &mut *into, offset as u64))
+    }
+
+    /// The parsed status file.
+    pub fn status(&self) -> Result<Status, Errno> {
+        let mut text = vec![0; STATUS_BYTES];
+        let mut length = 0_usize;
+        while let Some(room @ [_, ..]) = text.get_mut(length..) {
+            match self.read_status(room, length)? {
+                0 => break,
+                count => length = length.saturating_add(count),
+            }
+        }
+        text.truncate(length);
+        Ok(parse_status(&text))
+    }
+
+    /// Who this is, to show and to record; what may not be read of it is left out.
+    pub fn who(&self) -> Result<Who, Errno> {
+        let link = |name: &CStr| {
+            let text = readlinkat(&self.directory, name, Vec::new());
+            RawPath::new(text.map(CString::into_bytes).unwrap_or_default())
+        };
+        let mut line = Vec::new();
+        if let Ok(file) = openat(&self.directory, c"cmdline", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            let most = (SHOWN_WORDS * SHOWN_BYTES) as u64;
+            // As much as could be read before the process changed under it.
+            let _ = std::io::Read::take(std::fs::File::from(file), most).read_to_end(&mut line);
+        }
+        if line.last() == Some(&0) {
+            line.pop();
+        }
+        let words = line.split(|&byte| byte == 0).filter(|_| !line.is_empty()).take(SHOWN_WORDS);
+        let argv = words.map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word))).collect();
+        Ok(Who { pid: self.status()?.process, program: link(c"exe"), argv, cwd: link(c"cwd") })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::{FileType, fstat};
 
 use super::agents::has_calls_by_child;
-use super::calls::{Call, Place};
+use super::calls::{Call, Opening, Place};
 use super::life::{CallerLink, Session};
 use super::pool::{NoThread, Pool};
 use crate::common::id::CallId;
@@ -38,6 +38,7 @@ pub struct Order {
     pub files: CallersFiles,
     /// The call that it was asked for from inside of, if its leader still is there.
     pub parent: Option<CallId>,
+    pub is_from_inside: bool,
 }
 
 /// The command is not started; told to the caller.
@@ -67,9 +68,17 @@ fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> StartError 
     move |source| StartError::Step { step, source: source.into() }
 }
 
+/// A call that was told to go.
+pub struct Started {
+    pub link: Arc<CallLink>,
+    pub opening: Arc<Opening>,
+    /// As the caller asked for it.
+    pub start: Start,
+}
+
 /// Starts a call: when this returns its command has been told to go.
-pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink) -> Result<Arc<CallLink>, StartError> {
-    let Order { start, files, parent } = order;
+pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink) -> Result<Started, StartError> {
+    let Order { start, files, parent, is_from_inside } = order;
     let [cwd, stdio @ ..] = files;
     for (fd, stream) in stdio.iter().zip(["stdin", "stdout", "stderr"]) {
         if let Some(what) = unfit_for_stdio(fd) {
@@ -121,18 +130,21 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
     };
     let listener = listener.ok_or_else(|| StartError::Call("the call came without its listener".into()))?;
     let running = running(main);
-    let tree = Call::new(place, session.outer_proc(), main, by_child);
+    // Of what a tool starts from inside nobody waits to write another.
+    let opening = Arc::new(Opening::new(!is_from_inside, by_child));
+    let tree = Arc::new(Call::new(place, session.outer_proc(), main, Arc::clone(&opening)));
     let number = tree.id();
     if !session.kin().enter(number, tree.leader(), parent, Arc::downgrade(&call)) {
         return Err(StartError::NoCaller);
     }
+    session.calls().enter(&tree);
     let procfs = session.outer_proc().try_clone_to_owned().map_err(step("duplicate a descriptor"))?;
     Pool::start(listener, tree, Arc::clone(session.performer()), procfs)?;
     let master = master.as_ref().map(AsFd::as_fd);
     caller.send(&ToCaller::Started { call: number }, master.as_slice()).map_err(|_| StartError::NoCaller)?;
     session.call_started(running);
     call.send(&ToCall::Go, &[]).map_err(StartError::Leader)?;
-    Ok(call)
+    Ok(Started { link: call, opening, start })
 }
 
 /// The caller's, without what the policy denies, and the session's name.

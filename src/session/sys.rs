@@ -123,6 +123,12 @@ pub fn fchmodat2(object: BorrowedFd<'_>, mode: u32, flags: i32) -> Result<i64, E
     call(SYS_FCHMODAT2, [fd(object), Arg::Text(c""), number(mode), number(flags | libc::AT_EMPTY_PATH), NONE, NONE])
 }
 
+/// faccessat2(2), Linux 5.8: whether this user may access the object itself in all of these ways (`R_OK`, `W_OK`, `X_OK`).
+pub fn may_access(object: BorrowedFd<'_>, ways: i32) -> Result<i64, Errno> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
+    call(libc::SYS_faccessat2, [fd(object), Arg::Text(c""), number(ways), number(flags), NONE, NONE])
+}
+
 pub fn fchmod(file: BorrowedFd<'_>, mode: u32) -> Result<i64, Errno> {
     call(libc::SYS_fchmod, [fd(file), number(mode), NONE, NONE, NONE, NONE])
 }
@@ -231,6 +237,12 @@ pub fn interrupt_thread(thread: i32, signal: i32) {
     let process = i64::from(std::process::id());
     // A thread that has just ended is no error here.
     let _ = call(libc::SYS_tgkill, [Arg::Number(process), number(thread), number(signal), NONE, NONE, NONE]);
+}
+
+/// Whether a thread is one of this process, by its id in this process's pid namespace.
+pub fn is_own_thread(thread: i32) -> bool {
+    let process = i64::from(std::process::id());
+    call(libc::SYS_tgkill, [Arg::Number(process), number(thread), NONE, NONE, NONE, NONE]).is_ok()
 }
 
 /// The calling thread's id, gettid(2).

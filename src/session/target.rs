@@ -65,6 +65,8 @@ pub struct Target<'a> {
 pub struct Status {
     pub process: i32,
     pub parent: i32,
+    /// Who traces it, 0 for nobody.
+    pub tracer: i32,
     /// Thread group id in the session's pid namespace.
     pub inner_process: i32,
     pub inner_thread: i32,
@@ -100,6 +102,15 @@ impl<'a> Target<'a> {
 
     pub fn notification(&self) -> &Notification {
         self.notification
+    }
+
+    /// The outer `/proc`.
+    pub fn procfs(&self) -> BorrowedFd<'a> {
+        self.procfs
+    }
+
+    pub fn listener(&self) -> &'a Listener {
+        self.listener
     }
 
     /// The command that this came of.
@@ -249,10 +260,22 @@ impl<'a> Target<'a> {
         if self.read(address, &mut buffer)? < N { Err(Errno::FAULT.into()) } else { Ok(buffer) }
     }
 
+    /// Several blocks at once, in their order: how many bytes could be had before the first one that could not.
+    pub fn scattered(&self, blocks: &mut [(u64, &mut [u8])]) -> Result<usize, Unreadable> {
+        let remote: Vec<RemoteIoVec> =
+            blocks.iter().map(|(at, block)| RemoteIoVec { base: *at as usize, len: block.len() }).collect();
+        let mut local: Vec<_> = blocks.iter_mut().map(|(_, block)| std::io::IoSliceMut::new(block)).collect();
+        self.read_vectors(&mut local, &remote)
+    }
+
     fn read(&self, address: u64, into: &mut [u8]) -> Result<usize, Unreadable> {
         let remote = [RemoteIoVec { base: address as usize, len: into.len() }];
+        self.read_vectors(&mut [std::io::IoSliceMut::new(into)], &remote)
+    }
+
+    fn read_vectors(&self, local: &mut [std::io::IoSliceMut<'_>], remote: &[RemoteIoVec]) -> Result<usize, Unreadable> {
         let thread = nix::unistd::Pid::from_raw(self.notification.thread);
-        process_vm_readv(thread, &mut [std::io::IoSliceMut::new(into)], &remote).map_err(|errno| match errno {
+        process_vm_readv(thread, local, remote).map_err(|errno| match errno {
             nix::errno::Errno::ESRCH => Unreadable::Gone,
             // The program is not dumpable, ptrace(2): what cannot be read cannot be judged.
             nix::errno::Errno::EPERM => Errno::ACCES.into(),
@@ -305,6 +328,16 @@ impl<'a> Target<'a> {
         Ok(who)
     }
 
+    /// Whether a descriptor goes with the next execve(2), proc_pid_fdinfo(5). `false` for one that there is not.
+    pub fn is_closed_on_exec(&self, descriptor: i32) -> Result<bool, Unreadable> {
+        let path = CString::new(format!("fdinfo/{descriptor}")).map_err(|_| Errno::BADF)?;
+        let Ok(text) = self.small_file(&path, STATUS_BYTES) else { return Ok(false) };
+        let flags = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"flags:"));
+        let flags = flags.and_then(|flags| std::str::from_utf8(flags).ok());
+        let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
+        Ok(flags & libc::O_CLOEXEC as u32 != 0)
+    }
+
     fn small_file(&self, name: &CStr, limit: usize) -> Result<Vec<u8>, Unreadable> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = self.look(|thread| openat(thread.directory(), name, flags, Mode::empty()))?;
@@ -340,6 +373,7 @@ pub(super) fn parse_status(text: &[u8]) -> Status {
     let mut status = Status {
         process: 0,
         parent: 0,
+        tracer: 0,
         inner_process: 0,
         inner_thread: 0,
         // Where the line is missing: nothing for others.
@@ -362,6 +396,7 @@ pub(super) fn parse_status(text: &[u8]) -> Status {
             b"Umask" => status.umask = u32::from_str_radix(value, 8).unwrap_or(0o077),
             b"Tgid" => status.process = decimal(),
             b"PPid" => status.parent = decimal(),
+            b"TracerPid" => status.tracer = decimal(),
             b"NStgid" => status.inner_process = innermost(),
             b"NSpid" => status.inner_thread = innermost(),
             b"Threads" => status.threads = value.parse().unwrap_or(0),

@@ -1,5 +1,10 @@
 //! The command's own process, from fork to execve(2): as the user, not dumpable, with one thread. It makes the caller's
 //! conditions its own, enters the floor and the filter, and executes the command once the supervisor serves the listener.
+//!
+//! Where programs are judged its own execve(2) is trapped like any other, so the supervisor must read its arguments and
+//! attach to it: it becomes dumpable for that, last of all. Nobody else gains by it. From inside, its Landlock domain is its
+//! own and nobody is below it yet, and a process of another domain may not look into it. From outside its user may, as into
+//! any program of theirs; what it has copied of the supervisor's memory holds no secret by then ([`super::init`]).
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -11,6 +16,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, execve, getpid, setpgid, tcsetpgrp};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::descriptors::{become_stdio, close_rest_on_exec};
 use super::filter::Filter;
@@ -26,21 +32,29 @@ const FAILED: i32 = 125;
 pub struct Cage {
     pub floor: Floor,
     pub filter: Filter,
+    /// Whether the filter traps execve(2).
+    pub judged_programs: bool,
+}
+
+/// How the command's child speaks with the supervisor: to it on the call's link, which the leader alone listens to.
+pub struct Links<'a> {
+    pub supervisor: &'a Link<FromCall, ToCall>,
+    pub leader: &'a Link<FromCall, ToCall>,
 }
 
 /// Execute the order, or tell why not and exit.
 pub fn run_and_exit(
     cage: &Cage,
     order: &CallOrder,
-    link: &Link<FromCall, ToCall>,
+    links: &Links<'_>,
     stdio: [OwnedFd; 3],
     terminal: Option<&OwnedFd>,
 ) -> ! {
-    let report = match prepare(cage, order, link, stdio, terminal) {
-        Ok(()) => FromCall::NotExecuted(execute(order) as i32),
+    let report = match prepare(cage, order, links, stdio, terminal) {
+        Ok(()) => FromCall::NotExecuted(execute_or_another(order, links) as i32),
         Err(text) => FromCall::Failed(text),
     };
-    let _ = link.send(&report, &[]);
+    let _ = links.supervisor.send(&report, &[]);
     // SAFETY: _exit(2) has no precondition; nothing of the leader's must be unwound or flushed here.
     unsafe { libc::_exit(FAILED) }
 }
@@ -48,7 +62,7 @@ pub fn run_and_exit(
 fn prepare(
     cage: &Cage,
     order: &CallOrder,
-    link: &Link<FromCall, ToCall>,
+    links: &Links<'_>,
     stdio: [OwnedFd; 3],
     terminal: Option<&OwnedFd>,
 ) -> Result<(), String> {
@@ -68,14 +82,33 @@ fn prepare(
     restore_signals(order.ignored_signals).map_err(|errno| says("restore the signals")(&errno))?;
     cage.floor.enter().map_err(|error| says("enter the Landlock floor")(&error))?;
     let listener = cage.filter.install().map_err(|error| says("install the filter")(&error))?;
-    link.send(&FromCall::Trapped, &[listener.as_fd()]).map_err(|error| says("hand over the listener")(&error))?;
+    let handed_over = links.supervisor.send(&FromCall::Trapped, &[listener.as_fd()]);
+    handed_over.map_err(|error| says("hand over the listener")(&error))?;
     // Whoever holds a listener can answer the calls of those below it.
     drop(listener);
-    match link.receive() {
-        Ok(Some(received)) if matches!(received.message, ToCall::Go) => Ok(()),
-        Ok(_) => Err("the supervisor is gone".into()),
-        Err(error) => Err(says("wait for the supervisor")(&error)),
+    match links.leader.receive() {
+        Ok(Some(received)) if matches!(received.message, ToCall::Go) => {}
+        Ok(_) => return Err("the supervisor is gone".into()),
+        Err(error) => return Err(says("wait for the supervisor")(&error)),
     }
+    if cage.judged_programs {
+        set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(|errno| says("become dumpable")(&errno))?;
+    }
+    Ok(())
+}
+
+/// Executes the order, or what somebody wrote in its place. Returns with the errno of what could not be executed.
+fn execute_or_another(order: &CallOrder, links: &Links<'_>) -> Errno {
+    let mut errno = execute(&order.command, &order.environment);
+    while errno == Errno::ECANCELED && links.supervisor.send(&FromCall::Cancelled, &[]).is_ok() {
+        match links.leader.receive().map(|received| received.map(|received| received.message)) {
+            Ok(Some(ToCall::Instead(command))) if !command.is_empty() => {
+                errno = execute(&command, &order.environment);
+            }
+            _ => break,
+        }
+    }
+    errno
 }
 
 /// By path, in the session's view, with the user's rights: a descriptor of the directory outside would lead out of it.
@@ -128,13 +161,14 @@ fn restore_signals(ignored: u64) -> nix::Result<()> {
 }
 
 /// Returns only with the errno of the execve(2) that came closest, as execvp(3) reports it.
-fn execute(order: &CallOrder) -> Errno {
+fn execute(command: &[Vec<u8>], environment: &[Vec<u8>]) -> Errno {
     let words =
         |words: &[Vec<u8>]| words.iter().map(|word| CString::new(word.as_slice())).collect::<Result<Vec<_>, _>>();
-    let (Ok(argv), Ok(environment)) = (words(&order.command), words(&order.environment)) else { return Errno::EINVAL };
+    let path = search_path(environment);
+    let (Ok(argv), Ok(environment)) = (words(command), words(environment)) else { return Errno::EINVAL };
     let Some(program) = argv.first() else { return Errno::ENOENT };
     let mut reason = Errno::ENOENT;
-    for candidate in candidates(program.to_bytes(), search_path(&order.environment)) {
+    for candidate in candidates(program.to_bytes(), path) {
         let Ok(path) = CString::new(candidate) else { continue };
         match try_execute(&path, &argv, &environment) {
             Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {}

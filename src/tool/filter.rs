@@ -16,7 +16,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule, sock_filter,
 };
 
-use super::syscalls::{Action, Arch, Case, Class, NEWEST, Test, class_of};
+use super::syscalls::{Action, Arch, Case, Class, Features, NEWEST, Test, class_of};
 use crate::common::errno::Errno;
 
 /// Offsets in `struct seccomp_data`, seccomp(2).
@@ -58,12 +58,12 @@ struct Run {
     code: BpfProgram,
 }
 
-/// The filter for calls on `arch`.
-pub fn compile(arch: Arch) -> Result<Filter, FilterError> {
+/// The filter for calls on `arch`, in a session with these features.
+pub fn compile(arch: Arch, features: Features) -> Result<Filter, FilterError> {
     let mut runs: Vec<Run> = Vec::new();
     for number in 0..=NEWEST {
         let code = match arch.name(number) {
-            Some(name) => block(class_of(name).ok_or(FilterError::NoClass(name))?)?,
+            Some(name) => block(class_of(name).ok_or(FilterError::NoClass(name))?, features)?,
             None => vec![give(Action::Refused(Errno::NOSYS))],
         };
         if runs.last().is_none_or(|run| run.code != code) {
@@ -116,13 +116,13 @@ impl Filter {
 }
 
 /// The code that decides by arguments: each case in its order, then what holds otherwise.
-fn block(class: &Class) -> Result<BpfProgram, FilterError> {
+fn block(class: &Class, features: Features) -> Result<BpfProgram, FilterError> {
     let mut code = BpfProgram::new();
     for case in class.cases {
         code.extend(translate(case)?);
-        code.push(give(case.then));
+        code.push(give(case.then.under(features)));
     }
-    code.push(give(class.otherwise));
+    code.push(give(class.otherwise.under(features)));
     Ok(code)
 }
 
@@ -160,6 +160,8 @@ fn give(action: Action) -> sock_filter {
         Action::Trapped => libc::SECCOMP_RET_USER_NOTIF,
         Action::Refused(errno) => SeccompAction::Errno(errno.raw().unsigned_abs()).into(),
         Action::WithoutEffect => SeccompAction::Errno(0).into(),
+        // Never: `block` has asked for which session it is.
+        Action::By(_) => return give(Action::Refused(Errno::NOSYS)),
     };
     statement(RETURN, value)
 }

@@ -23,7 +23,7 @@ use super::messages::{CallOrder, FromInit, ToInit};
 use super::mounts::build_view_inside;
 use super::namespaces::bring_loopback_up;
 use super::privileges::leave_root;
-use super::syscalls::Arch;
+use super::syscalls::{Arch, Features};
 use crate::common::path::RawPath;
 use crate::common::wire::{Identity, Network};
 
@@ -34,6 +34,8 @@ pub struct InitOrder<'a> {
     /// The trees that the floor grants.
     pub scratch: &'a [RawPath],
     pub landlock_abi_min: u32,
+    /// What the profile says of system calls.
+    pub features: Features,
 }
 
 /// The whole life of init; returns its exit status. Every other descriptor than that of `supervisor` is closed.
@@ -59,28 +61,27 @@ fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result
         bring_loopback_up().map_err(|error| format!("cannot bring lo up: {error}"))?;
     }
     build_view_inside().map_err(|error| error.to_string())?;
-    limit_core_files().map_err(|errno| format!("cannot limit core files: {errno}"))?;
+    limit_core_files()?;
     leave_root(order.user, true).map_err(|error| error.to_string())?;
     // The supervisor may have died before the parent-death signal was set.
     if !supervisor.is_open() {
         return Err("the supervisor is gone".into());
     }
     let floor = Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())?;
-    let filter = filter::compile(Arch::NATIVE).map_err(|error| error.to_string())?;
-    Ok(Cage { floor, filter })
+    let filter = filter::compile(Arch::NATIVE, order.features).map_err(|error| error.to_string())?;
+    Ok(Cage { floor, filter, judged_programs: order.features.judged_programs })
 }
 
 /// A limit of 1 byte, not 0, is what stops a core_pattern handler, which runs as root outside (core(5)). As root: the
 /// caller's own limit may be 0. Where even this root may not raise that (a container without CAP_SYS_RESOURCE), it does if
-/// there is no handler.
-fn limit_core_files() -> nix::Result<()> {
-    let has_handler = || {
-        let pattern = std::fs::read("/proc/sys/kernel/core_pattern");
-        pattern.map_or(true, |pattern| matches!(pattern.first(), Some(b'|' | b'@')))
-    };
-    match setrlimit(Resource::RLIMIT_CORE, 1, 1) {
-        Err(Errno::EPERM) if !has_handler() => Ok(()),
-        done => done,
+/// there is no handler. No limit stops a dump to a socket (`@`, Linux 6.16), whatever listens there.
+fn limit_core_files() -> Result<(), String> {
+    let pattern = std::fs::read("/proc/sys/kernel/core_pattern").unwrap_or_else(|_| b"|".to_vec());
+    match (setrlimit(Resource::RLIMIT_CORE, 1, 1), pattern.first()) {
+        (_, Some(b'@')) => Err("core dumps go to a socket, which no limit stops: set kernel.core_pattern anew".into()),
+        (Ok(()), _) => Ok(()),
+        (Err(Errno::EPERM), handler) if handler != Some(&b'|') => Ok(()),
+        (Err(errno), _) => Err(format!("cannot limit core files: {errno}")),
     }
 }
 

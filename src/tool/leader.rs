@@ -1,6 +1,6 @@
 //! The leader of a call: a child of init, one per call, as the user, outside the filter and the floor, not dumpable. It leads
 //! the call's session (setsid(2)) so that the terminal has somebody of ours in charge, starts the command in a process group of
-//! its own, and tells the supervisor when that stops or ends. If the supervisor finishes the link before, nobody wants the call
+//! its own, passes on to it what the supervisor says before it executes, and tells when it stops or ends. If the supervisor finishes the link before, nobody wants the call
 //! any more, and the leader kills all of it. It reads nothing of the tool.
 //!
 //! When the command has ended the leader ends too, as a shell does at the end of a login: what is left behind has no
@@ -14,10 +14,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, fork, setpgid, setsid, tcgetpgrp, tcsetpgrp};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::command::{self, Cage};
+use super::command::{self, Cage, Links};
 use super::descriptors::close_all_but;
 use super::ending::kill_descendants;
-use super::link::Link;
+use super::link::{self, Link};
 use super::messages::{CallOrder, FromCall, ToCall};
 use crate::common::wire::Ended;
 
@@ -58,7 +58,7 @@ fn lead(cage: &Cage, order: &CallOrder, fds: CallFds) -> i32 {
     let led = closed.map_err(|error| format!("cannot close what is not the call's: {error}")).and_then(|()| {
         let started = start(cage, order, &link, stdio, terminal.as_ref())
             .map_err(|error| format!("cannot start a call: {error}"))?;
-        attend(&link, started, terminal.as_ref()).map_err(|error| format!("cannot wait for a call: {error}"))
+        attend(&link, &started, terminal.as_ref()).map_err(|error| format!("cannot wait for a call: {error}"))
     });
     if let Err(text) = &led {
         let _ = link.send(&FromCall::Failed(text.clone()), &[]);
@@ -86,14 +86,21 @@ enum Outcome {
     Unwanted,
 }
 
-/// Become a session leader on the call's terminal and fork the command's child; returns when that has executed or ended.
+/// The command's child, and after its execve(2) the command.
+struct Started {
+    command: Pid,
+    /// Heard by the child until it executes.
+    child: Link<ToCall, FromCall>,
+}
+
+/// Become a session leader on the call's terminal and fork the command's child.
 fn start(
     cage: &Cage,
     order: &CallOrder,
     link: &Link<FromCall, ToCall>,
     stdio: [OwnedFd; 3],
     terminal: Option<&OwnedFd>,
-) -> std::io::Result<Pid> {
+) -> std::io::Result<Started> {
     setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     if let Some(terminal) = terminal {
@@ -106,30 +113,29 @@ fn start(
     // SAFETY: as above.
     unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }?;
     // SIGCHLD is waited for with a descriptor; init has it blocked already.
-    let (executed, executing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (ours, theirs) = link::pair()?;
     // SAFETY: the leader has one thread, so the child may do anything that it may.
     match unsafe { fork() }? {
         ForkResult::Child => {
-            drop(executed);
-            command::run_and_exit(cage, order, link, stdio, terminal)
+            drop(ours);
+            let leader = Link::new(theirs);
+            command::run_and_exit(cage, order, &Links { supervisor: link, leader: &leader }, stdio, terminal)
         }
         ForkResult::Parent { child } => {
-            drop(executing);
+            drop(theirs);
             // The child does the same: whoever comes first.
             match setpgid(child, child) {
                 Ok(()) | Err(Errno::EACCES | Errno::ESRCH) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            // Until its execve(2) the child speaks on the link; its end of the pipe closes with that, or with its death.
-            let mut nothing = [0; 1];
-            while rustix::io::read(&executed, &mut nothing) == Err(rustix::io::Errno::INTR) {}
-            Ok(child)
+            Ok(Started { command: child, child: Link::new(ours) })
         }
     }
 }
 
-/// Report on the command and pass signals to it, until it ends or the supervisor is gone.
-fn attend(link: &Link<FromCall, ToCall>, command: Pid, terminal: Option<&OwnedFd>) -> std::io::Result<Outcome> {
+/// Report on the command and pass signals and words to it, until it ends or the supervisor is gone.
+fn attend(link: &Link<FromCall, ToCall>, started: &Started, terminal: Option<&OwnedFd>) -> std::io::Result<Outcome> {
+    let command = started.command;
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     let changed = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -154,7 +160,8 @@ fn attend(link: &Link<FromCall, ToCall>, command: Pid, terminal: Option<&OwnedFd
         }
         if order {
             match link.receive().map(|received| received.map(|received| received.message)) {
-                Ok(Some(ToCall::Go)) => {}
+                // A child that has gone needs no word; its end is seen.
+                Ok(Some(word @ (ToCall::Go | ToCall::Instead(_)))) => drop(started.child.send(&word, &[])),
                 Ok(Some(ToCall::Signal(number))) => pass_signal(number, command, terminal),
                 Ok(Some(ToCall::Continue)) => continue_command(command, terminal),
                 Ok(None) | Err(_) => return Ok(Outcome::Unwanted),

@@ -41,8 +41,8 @@ pub enum FromInit {
     Failed(String),
 }
 
-/// From the supervisor to a call: [`ToCall::Go`] first and once, to the command's child; the rest to its leader. The end of
-/// this direction says that nobody wants the call any more.
+/// From the supervisor to a call: [`ToCall::Go`] first and once. The leader hears all of it, and passes on what is for the
+/// command's child. The end of this direction says that nobody wants the call any more.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToCall {
     /// The listener is being served: execute the command.
@@ -51,6 +51,8 @@ pub enum ToCall {
     Signal(i32),
     /// Into the terminal's foreground, and on.
     Continue,
+    /// To the command's child, which said [`FromCall::Cancelled`]: execute this. Empty where nobody wrote anything.
+    Instead(Vec<Vec<u8>>),
 }
 
 /// From a call to the supervisor.
@@ -60,6 +62,8 @@ pub enum FromCall {
     Trapped,
     /// From the command's child: the sandbox could not be completed, nothing was executed.
     Failed(String),
+    /// From the command's child: its execve(2) gave `ECANCELED`. The answer is [`ToCall::Instead`].
+    Cancelled,
     /// From the command's child: the errno of execve(2).
     NotExecuted(i32),
     Stopped(i32),

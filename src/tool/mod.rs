@@ -4,9 +4,11 @@
 pub mod command;
 pub mod descriptors;
 pub mod ending;
+pub mod fanotify;
 pub mod filter;
 pub mod floor;
 pub mod init;
+pub mod keeper;
 pub mod leader;
 pub mod link;
 pub mod messages;
@@ -15,4 +17,5 @@ pub mod namespaces;
 pub mod privileges;
 pub mod probe;
 pub mod procstat;
+pub mod regions;
 pub mod syscalls;

@@ -163,6 +163,11 @@ pub fn masked_root_of(path: &RawPath) -> Option<&'static str> {
     ["/dev/shm"].into_iter().chain(MASKED).find(|root| path.is_within(&RawPath::from(*root)))
 }
 
+/// Whether what is mounted there is the session's own and not the host's.
+pub fn is_of_the_session(path: &RawPath, workspace: &RawPath) -> bool {
+    masked_root_of(path).is_some() && !is_kept_of_run(path) && !path.is_within(workspace)
+}
+
 fn is_kept_of_run(path: &RawPath) -> bool {
     KEPT_OF_RUN.iter().any(|kept| path.is_within(&RawPath::from("/run").join(kept.as_bytes())))
 }

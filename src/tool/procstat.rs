@@ -4,13 +4,8 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags, openat};
 
-/// What does not change while a process lives, but for its parent: that becomes another when the first one dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stat {
-    pub parent: i32,
-    /// Clock ticks after boot; with the pid it names a process for as long as the pid is not reused.
-    pub started: u64,
-}
+pub use crate::common::procstat::Stat;
+use crate::common::procstat::parse;
 
 /// `procfs` is a procfs in whose numbering the process has this id. `None` once it is gone.
 pub fn stat(procfs: impl AsFd, process: i32) -> Option<Stat> {
@@ -18,26 +13,4 @@ pub fn stat(procfs: impl AsFd, process: i32) -> Option<Stat> {
     let mut text = [0; 1024];
     let length = rustix::io::read(&file, &mut text).ok()?;
     parse(text.get(..length)?)
-}
-
-/// Fields 4 (parent) and 22 (start time) of proc_pid_stat(5); the command's name in field 2 may hold anything, so counting
-/// starts behind it.
-fn parse(text: &[u8]) -> Option<Stat> {
-    let behind = text.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(text.get(behind + 1..)?).ok()?;
-    let mut fields = rest.split_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let started = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, started })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hostile_command_name_does_not_shift_the_fields() {
-        let text = b"12 (a) b) R 1 2 3) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 1";
-        assert_eq!(parse(text), Some(Stat { parent: 7, started: 98765 }));
-    }
 }

@@ -5,10 +5,13 @@
 //! attacks in docs/threat-model.md.
 
 mod abi;
+mod cores;
 mod descriptors;
 mod devices;
 mod engine;
 mod floods;
+#[path = "../support/interfaces.rs"]
+mod interfaces;
 mod killed;
 mod lasting;
 mod lifetimes;
@@ -17,6 +20,7 @@ mod metadata;
 mod names;
 mod openers;
 mod own_files;
+mod own_sandbox;
 mod policy_files;
 mod processes;
 mod prompts;
@@ -44,6 +48,7 @@ type Inside = (&'static str, fn(&[String]));
 /// The part of every module that tests.
 const TESTS: &[(&str, &[Test])] = &[
     ("abi", abi::TESTS),
+    ("cores", cores::TESTS),
     ("descriptors", descriptors::TESTS),
     ("devices", devices::TESTS),
     ("floods", floods::TESTS),
@@ -55,6 +60,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("names", names::TESTS),
     ("openers", openers::TESTS),
     ("own_files", own_files::TESTS),
+    ("own_sandbox", own_sandbox::TESTS),
     ("policy_files", policy_files::TESTS),
     ("processes", processes::TESTS),
     ("prompts", prompts::TESTS),
@@ -70,6 +76,7 @@ const TESTS: &[(&str, &[Test])] = &[
 /// The part of every module that attacks.
 const INSIDE: &[&[Inside]] = &[
     abi::INSIDE,
+    cores::INSIDE,
     descriptors::INSIDE,
     devices::INSIDE,
     engine::INSIDE,
@@ -78,6 +85,7 @@ const INSIDE: &[&[Inside]] = &[
     lasting::INSIDE,
     lifetimes::INSIDE,
     memory::INSIDE,
+    own_sandbox::INSIDE,
     processes::INSIDE,
     prompts::INSIDE,
     races::INSIDE,

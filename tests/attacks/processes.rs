@@ -11,6 +11,7 @@ pub const TESTS: &[Test] = &[
     ("no_hand_on_a_process_of_the_same_user_outside", outside_process),
     ("no_hand_on_init_or_the_supervisor", own_ancestors),
     ("no_process_outside_is_seen", none_seen),
+    ("the_priority_and_limits_of_a_process_outside_stay_as_they_are", priorities),
     ("no_hand_on_the_memory_of_another_process_of_the_session", sibling),
 ];
 
@@ -18,6 +19,7 @@ pub const INSIDE: &[Inside] = &[
     ("victim", victim_inside),
     ("hands", hands_inside),
     ("ancestors", ancestors_inside),
+    ("priorities", priorities_inside),
     ("seen", seen_inside),
     ("sibling", sibling_inside),
 ];
@@ -96,6 +98,81 @@ fn write_memory(pid: u64, address: u64) -> Raw {
 fn hands_inside(args: &[String]) {
     let [pid, address] = args else { panic!("PID ADDRESS") };
     for (name, result) in attempts(pid.parse().expect("a pid"), address.parse().expect("an address")) {
+        raw::say_result(name, result);
+    }
+}
+
+/// What the kernel keeps of a process's place among others, as root sees it.
+fn place_of(pid: i32) -> Vec<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a living process");
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
+    let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap_or_default();
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("a living process");
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default();
+    let io = sys(libc::SYS_ioprio_get, [IOPRIO_WHO_PROCESS, pid as u64]);
+    // Fields 5, 19 and 41 of proc_pid_stat(5): process group, nice value, scheduling policy.
+    vec![
+        format!("group {}, nice {}, policy {}", fields[2], fields[16], fields[38]),
+        format!("io {io:?}"),
+        allowed.to_owned(),
+        files.to_owned(),
+    ]
+}
+
+const IOPRIO_WHO_PROCESS: u64 = 1;
+const IOPRIO_WHO_USER: u64 = 3;
+/// Best effort, the last of eight.
+const IO_LAST: u64 = 2 << 13 | 7;
+
+/// By pid, by process group, and by user: the last would reach all that the person runs.
+fn priorities() {
+    for side in engine::sides() {
+        let holder = engine::with_victims();
+        let (victim, _) = victim(&holder);
+        let before = place_of(victim.pid());
+        for how in ["process", "group", "user"] {
+            let outcome = attack(&engine::with_victims(), *side, "priorities", &[&victim.pid().to_string(), how]);
+            let after = place_of(victim.pid());
+            match side {
+                Side::Bare => {
+                    outcome.assert(after != before, &format!("by {how}, it is another place bare: {after:?}"))
+                }
+                Side::Gated => outcome.assert(after == before, &format!("by {how}: {before:?} became {after:?}")),
+            }
+        }
+        fs::write(holder.outside().join("stop"), "").expect("write");
+        victim.finish().assert_code(0);
+    }
+}
+
+fn priorities_inside(args: &[String]) {
+    let [pid, how] = args else { panic!("PID HOW") };
+    let pid: u64 = pid.parse().expect("a pid");
+    // SAFETY: getuid(2) cannot fail.
+    let user = u64::from(unsafe { libc::getuid() });
+    let zero = 0i32;
+    let limits = [64u64, 64];
+    // sched_attr: size, policy SCHED_BATCH.
+    let attributes = [48u64 | 3 << 32, 0, 0, 0, 0, 0];
+    let cpu = 1u64;
+    let tries: Vec<(&str, Raw)> = match how.as_str() {
+        "process" => vec![
+            ("nice", sys(libc::SYS_setpriority, [u64::from(libc::PRIO_PROCESS), pid, 5])),
+            ("io", sys(libc::SYS_ioprio_set, [IOPRIO_WHO_PROCESS, pid, IO_LAST])),
+            ("affinity", sys(libc::SYS_sched_setaffinity, [pid, 8, (&raw const cpu) as u64])),
+            ("policy", sys(libc::SYS_sched_setscheduler, [pid, libc::SCHED_BATCH as u64, (&raw const zero) as u64])),
+            ("attributes", sys(libc::SYS_sched_setattr, [pid, attributes.as_ptr() as u64, 0])),
+            ("limits", sys(libc::SYS_prlimit64, [pid, u64::from(libc::RLIMIT_NOFILE), limits.as_ptr() as u64, 0])),
+            ("group", sys(libc::SYS_setpgid, [pid, 0])),
+        ],
+        "group" => vec![("nice", sys(libc::SYS_setpriority, [u64::from(libc::PRIO_PGRP), pid, 9]))],
+        _ => vec![
+            ("nice", sys(libc::SYS_setpriority, [u64::from(libc::PRIO_USER), user, 12])),
+            ("io", sys(libc::SYS_ioprio_set, [IOPRIO_WHO_USER, user, IO_LAST])),
+        ],
+    };
+    for (name, result) in tries {
         raw::say_result(name, result);
     }
 }

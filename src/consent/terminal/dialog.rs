@@ -37,6 +37,8 @@ pub enum Step {
     Line,
     /// More than that has changed.
     All,
+    /// The command is to be changed.
+    Edit,
     Done(Answer),
 }
 
@@ -46,22 +48,28 @@ pub struct Dialog {
     /// The key that Enter would act on.
     pub key: Option<char>,
     pub help: bool,
+    /// 0 for the first page; the others, which say all of everything, come after it in turn.
+    pub page: usize,
     /// Said once, about the last input.
     pub hint: Option<&'static str>,
     widths: Vec<Width>,
     at: usize,
     session: bool,
+    edit: bool,
 }
 
 impl Dialog {
-    pub fn new(prompt: &Prompt) -> Dialog {
+    /// `edit`: whether the command can be changed here.
+    pub fn new(prompt: &Prompt, edit: bool) -> Dialog {
         Dialog {
             key: None,
             help: false,
+            page: 0,
             hint: None,
             widths: prompt.offers.iter().map(|offer| offer.width).collect(),
             at: 0,
             session: prompt.longest >= Lifetime::Session,
+            edit,
         }
     }
 
@@ -76,6 +84,10 @@ impl Dialog {
 
     pub fn may_session(&self) -> bool {
         self.session
+    }
+
+    pub fn may_edit(&self) -> bool {
+        self.edit
     }
 
     pub fn input(&mut self, typed: Typed) -> Step {
@@ -106,12 +118,19 @@ impl Dialog {
             Some('s') if self.session => Step::Done(Answer::Session(self.width())),
             Some('w') if self.may_widen() => {
                 self.at = self.at.saturating_add(1).checked_rem(self.widths.len()).unwrap_or(0);
+                self.page = 0;
+                Step::All
+            }
+            Some('e') if self.edit => Step::Edit,
+            Some('m') => {
+                self.page = self.page.saturating_add(1);
                 Step::All
             }
             Some('?') => {
-                self.help = !self.help;
+                (self.help, self.page) = (!self.help, 0);
                 Step::All
             }
+            Some('e') => self.say("not offered: a command is changed at the gated-run that it was given to"),
             Some('s') => self.say("not offered: the rule does not let an answer hold for the session"),
             Some('w') => self.say("not offered: this cannot be widened"),
             Some(_) => self.say("not one of the keys above"),
@@ -130,7 +149,7 @@ mod tests {
     use super::*;
 
     fn dialog(widths: &[Width], session: bool) -> Dialog {
-        Dialog { key: None, help: false, hint: None, widths: widths.to_vec(), at: 0, session }
+        Dialog { key: None, help: false, page: 0, hint: None, widths: widths.to_vec(), at: 0, session, edit: false }
     }
 
     const ALL: [Width; 3] = [Width::Exact, Width::Directory, Width::Tree];
@@ -169,6 +188,25 @@ mod tests {
         let mut narrow = super::tests::dialog(&[Width::Exact], true);
         assert_eq!(narrow.input(typed(b"w\r")), Step::Line);
         assert_eq!(narrow.width(), Width::Exact);
+    }
+
+    #[test]
+    fn a_command_is_changed_only_where_it_may_be() {
+        let mut dialog = dialog(&ALL, true);
+        assert_eq!(dialog.input(typed(b"e\r")), Step::Line);
+        assert!(dialog.hint.is_some());
+        dialog.edit = true;
+        assert_eq!(dialog.input(typed(b"e\r")), Step::Edit);
+    }
+
+    #[test]
+    fn further_pages_change_nothing_of_the_answer() {
+        let mut dialog = dialog(&ALL, true);
+        assert_eq!(dialog.input(typed(b"m\r")), Step::All);
+        assert_eq!(dialog.page, 1);
+        assert_eq!(dialog.input(typed(b"o\r")), Step::Done(Answer::Once(Width::Exact)));
+        assert_eq!(dialog.input(typed(b"w\r")), Step::All);
+        assert_eq!(dialog.page, 0, "what a yes covers stands on the first page");
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! What a prompt on a terminal says, as lines of text that fit. Everything of a tool is escaped and cut to its place; what
-//! is asked for is never left out: a terminal too small for it gets no prompt.
+//! is asked for is never left out: a terminal too small for it gets no prompt, and where something had to be cut all of it
+//! stands on further pages.
 
+use crate::common::access::Access;
 use crate::common::consent::Prompt;
 use crate::common::decision::Lifetime;
-use crate::common::text;
+use crate::common::exec::Execution;
+use crate::common::request::Request;
+use crate::common::text::{self, Untrusted};
 use crate::consent::words;
 
 use super::dialog::Dialog;
@@ -12,6 +16,8 @@ use super::dialog::Dialog;
 const NARROW: usize = 40;
 /// The least that a prompt is drawn in.
 const LEAST_COLUMNS: usize = 20;
+/// Processes above the one that asks that stand on the first page.
+const PARENTS: usize = 3;
 
 /// How much a line matters; the least goes first where there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +25,7 @@ enum Worth {
     Air,
     Queue,
     Place,
+    Parents,
     Reason,
     Rule,
     Program,
@@ -26,9 +33,25 @@ enum Worth {
     Needed,
 }
 
+/// A label and a value that may take some lines.
+struct Field<'a> {
+    worth: Worth,
+    label: &'static str,
+    /// On the first page.
+    lines: usize,
+    /// Told how many columns it has; all of it where that is enough.
+    value: Box<dyn Fn(usize) -> String + 'a>,
+}
+
+fn field<'a>(worth: Worth, label: &'static str, lines: usize, value: impl Fn(usize) -> String + 'a) -> Field<'a> {
+    Field { worth, label, lines, value: Box::new(value) }
+}
+
 struct Page {
     columns: usize,
     lines: Vec<(Worth, String)>,
+    /// Whether something is not all there.
+    is_cut: bool,
 }
 
 /// The lines above the line of input, each of at most `columns`, one less than `rows` at the most. `None` if what is asked
@@ -38,13 +61,19 @@ pub fn page(prompt: &Prompt, dialog: &Dialog, columns: usize, rows: usize) -> Op
         return None;
     }
     let room = rows.saturating_sub(1);
-    [4, 2, 1].into_iter().find_map(|object_lines| {
-        let mut lines = whole(prompt, dialog, columns, object_lines).lines;
+    if let Some(lines) = further(prompt, dialog, columns, room) {
+        return Some(lines);
+    }
+    let tries = [4, 2, 1].into_iter().flat_map(|lines| [(lines, false), (lines, true)]);
+    tries.into_iter().find_map(|(object_lines, has_more)| {
+        let Page { mut lines, mut is_cut, .. } = whole(prompt, dialog, columns, object_lines, has_more);
         while lines.len() > room {
             let least = lines.iter().map(|(worth, _)| *worth).min().filter(|worth| *worth < Worth::Needed)?;
+            is_cut |= least > Worth::Queue;
             lines.retain(|(worth, _)| *worth != least);
         }
-        Some(lines.into_iter().map(|(_, line)| line).collect())
+        // Where something is cut there must be a key for the rest.
+        (has_more || !is_cut).then(|| lines.into_iter().map(|(_, line)| line).collect())
     })
 }
 
@@ -52,44 +81,85 @@ pub fn page(prompt: &Prompt, dialog: &Dialog, columns: usize, rows: usize) -> Op
 pub fn input(dialog: &Dialog, seconds: u64, columns: usize) -> String {
     match (dialog.hint, dialog.key) {
         (Some(hint), _) => format!("({}) > ", text::escaped_within(hint.as_bytes(), columns.saturating_sub(6))),
-        (None, key) => format!("[{seconds} s] > {}", key.map(String::from).unwrap_or_default()),
+        (None, key) => format!("{}{}", before_input(seconds), key.map(String::from).unwrap_or_default()),
     }
 }
 
-fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize) -> Page {
-    let request = &prompt.request;
-    let who = &request.who;
-    let mut page = Page { columns, lines: Vec::new() };
-    let name = text::quoted_argv_within([who.program.file_name()], 24.min(columns));
-    page.flow(Worth::Needed, &format!("gated: {name} wants to {}", words::intent(request)));
+/// What stands before what is typed.
+pub fn before_input(seconds: u64) -> String {
+    format!("[{seconds} s] > ")
+}
+
+/// What stands above a command that is being changed, as [`page`] does. `hint` is about the last attempt to take it.
+pub fn editing(columns: usize, rows: usize, hint: Option<&str>) -> Option<Vec<String>> {
+    let mut page = Page { columns, lines: Vec::new(), is_cut: false };
+    page.flow(Worth::Needed, "gated: change the command");
     page.air();
-    page.long(Worth::Needed, "object", object_lines, |limit| text::escaped_within(request.object.as_bytes(), limit));
-    if let Some(other) = &request.other {
-        page.long(Worth::Needed, words::other(request.operation), object_lines.min(2), |limit| {
-            text::escaped_within(other.as_bytes(), limit)
-        });
+    page.flow(Worth::Program, "Enter takes what stands below; it is judged as if gated-run had been given it.");
+    page.flow(Worth::Program, "No shell reads it: what one would expand must be quoted.");
+    page.flow(Worth::Needed, "^C or Esc leaves the command as it was.");
+    if let Some(hint) = hint {
+        page.air();
+        page.flow(Worth::Needed, &format!("Not taken: {hint}."));
     }
-    let pid = format!(" (pid {})", who.pid);
-    page.long(Worth::Program, "program", 1, |limit| {
-        text::escaped_within(who.program.as_bytes(), limit.saturating_sub(pid.len())) + &pid
-    });
-    page.long(Worth::Command, "command", object_lines.min(2), |limit| {
-        text::quoted_argv_within(who.argv.iter().map(text::Untrusted::as_bytes), limit)
-    });
-    page.long(Worth::Place, "in", 1, |limit| text::escaped_within(who.cwd.as_bytes(), limit));
-    let rule = &request.rule;
-    let place = match rule.line {
-        0 => format!("{} of profile {} ({})", rule.id, rule.profile, rule.file),
-        line => format!("{} of profile {} ({}:{line})", rule.id, rule.profile, rule.file),
-    };
-    page.long(Worth::Rule, "rule", 2, |limit| text::escaped_within(place.as_bytes(), limit));
-    if let Some(reason) = &rule.reason {
-        page.long(Worth::Reason, "reason", 2, |limit| text::escaped_within(reason.as_bytes(), limit));
+    page.air();
+    while page.lines.len() > rows.saturating_sub(1) {
+        let least = page.lines.iter().map(|(worth, _)| *worth).min().filter(|worth| *worth < Worth::Needed)?;
+        page.lines.retain(|(worth, _)| *worth != least);
+    }
+    Some(page.lines.into_iter().map(|(_, line)| line).collect())
+}
+
+/// The pages with all of everything, if the dialog is at one of them.
+fn further(prompt: &Prompt, dialog: &Dialog, columns: usize, room: usize) -> Option<Vec<String>> {
+    if dialog.page == 0 {
+        return None;
+    }
+    let mut all = Page { columns, lines: Vec::new(), is_cut: false };
+    for field in fields(prompt, usize::MAX) {
+        match (field.label, &prompt.request.execution) {
+            ("command", Some(execution)) => all.command(execution),
+            _ => all.long(&Field { lines: usize::MAX, ..field }),
+        }
+    }
+    for offer in &prompt.offers {
+        let reach = words::reach(&prompt.request, offer.width);
+        all.long(&field(Worth::Needed, "yes covers", usize::MAX, |limit| {
+            format!("{reach}: {}", text::escaped_within(offer.scope.as_bytes(), limit))
+        }));
+    }
+    let mut keys = Page { columns, lines: Vec::new(), is_cut: false };
+    keys.keys(prompt, dialog, true);
+    // The title and at least one line.
+    let each = room.checked_sub(keys.lines.len().saturating_add(1)).filter(|each| *each > 0)?;
+    let pages = all.lines.len().div_ceil(each);
+    let at = dialog.page.checked_rem(pages.saturating_add(1)).filter(|at| *at > 0)?;
+    let title = text::escaped_within(format!("gated: all of it, page {at} of {pages}").as_bytes(), columns);
+    let shown = all.lines.into_iter().skip(at.saturating_sub(1).saturating_mul(each)).take(each);
+    Some(std::iter::once(title).chain(shown.chain(keys.lines).map(|(_, line)| line)).collect())
+}
+
+fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, has_more: bool) -> Page {
+    let request = &prompt.request;
+    let mut page = Page { columns, lines: Vec::new(), is_cut: false };
+    let name = text::quoted_argv_within([request.who.program.file_name()], 24.min(columns));
+    match &request.execution {
+        Some(execution) if execution.is_first => {
+            page.flow(Worth::Needed, "gated: gated-run was told to run this command");
+        }
+        _ => page.flow(Worth::Needed, &format!("gated: {name} wants to {}", words::intent(request))),
+    }
+    page.air();
+    for field in fields(prompt, object_lines) {
+        page.long(&field);
+    }
+    if request.execution.as_ref().is_some_and(|execution| execution.parents.len() > PARENTS) {
+        page.is_cut = true;
     }
     page.queue(prompt);
     page.air();
     let scope = prompt.offers.iter().find(|offer| offer.width == dialog.width());
-    page.long(Worth::Needed, "yes covers", object_lines.min(2), |limit| {
+    page.long(&field(Worth::Needed, "yes covers", object_lines.min(2), |limit| {
         let reach = words::reach(request, dialog.width());
         let pattern = scope.map(|offer| offer.scope.as_bytes()).unwrap_or_default();
         let left = limit.saturating_sub(reach.len() + 2);
@@ -99,12 +169,88 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize) 
         } else {
             format!("{reach}: {}", text::escaped_within(pattern, left))
         }
-    });
-    page.keys(prompt, dialog);
+    }));
+    page.keys(prompt, dialog, has_more);
     if dialog.help {
         page.help(prompt);
     }
     page
+}
+
+/// What is said of a request, in order; `object_lines` for what matters most.
+fn fields(prompt: &Prompt, object_lines: usize) -> Vec<Field<'_>> {
+    let request = prompt.request.as_ref();
+    let mut fields = match &request.execution {
+        Some(execution) => of_execution(request, execution, object_lines),
+        None => of_object(request, object_lines),
+    };
+    let rule = &request.rule;
+    let place = match rule.line {
+        0 => format!("{} of profile {} ({})", rule.id, rule.profile, rule.file),
+        line => format!("{} of profile {} ({}:{line})", rule.id, rule.profile, rule.file),
+    };
+    fields.push(field(Worth::Rule, "rule", 2, move |limit| text::escaped_within(place.as_bytes(), limit)));
+    if let Some(reason) = &rule.reason {
+        fields.push(field(Worth::Reason, "reason", 2, |limit| text::escaped_within(reason.as_bytes(), limit)));
+    }
+    fields
+}
+
+fn of_object(request: &Request, object_lines: usize) -> Vec<Field<'_>> {
+    let who = &request.who;
+    let object =
+        field(Worth::Needed, "object", object_lines, |limit| text::escaped_within(request.object.as_bytes(), limit));
+    let other = request.other.as_ref().map(|other| {
+        field(Worth::Needed, words::other(request.operation), object_lines.min(2), |limit| {
+            text::escaped_within(other.as_bytes(), limit)
+        })
+    });
+    let program = field(Worth::Program, "program", 1, |limit| {
+        let pid = format!(" (pid {})", who.pid);
+        text::escaped_within(who.program.as_bytes(), limit.saturating_sub(pid.len())) + &pid
+    });
+    let command = field(Worth::Command, "command", object_lines.min(2), |limit| {
+        text::quoted_argv_within(who.argv.iter().map(Untrusted::as_bytes), limit)
+    });
+    let place = field(Worth::Place, "in", 1, |limit| text::escaped_within(who.cwd.as_bytes(), limit));
+    [Some(object), other, Some(program), Some(command), Some(place)].into_iter().flatten().collect()
+}
+
+fn of_execution<'a>(request: &'a Request, execution: &'a Execution, object_lines: usize) -> Vec<Field<'a>> {
+    let who = &request.who;
+    let mut fields = vec![
+        field(Worth::Needed, "command", object_lines, |limit| words::command(execution, limit)),
+        field(Worth::Needed, "program", object_lines.min(2), |limit| {
+            text::escaped_within(request.object.as_bytes(), limit)
+        }),
+    ];
+    if execution.is_new {
+        fields.push(field(Worth::Needed, "!! NEW", 1, |limit| text::escaped_within(words::NEW.as_bytes(), limit)));
+    }
+    for interpreter in &execution.interpreters {
+        fields.push(field(Worth::Needed, "run by", object_lines.min(2), |limit| {
+            text::escaped_within(interpreter.as_bytes(), limit)
+        }));
+    }
+    if !execution.variables.is_empty() {
+        fields.push(field(Worth::Needed, "with", object_lines.min(2), |limit| {
+            text::quoted_argv_within(execution.variables.iter().map(Untrusted::as_bytes), limit)
+        }));
+    }
+    fields.push(field(Worth::Command, "in", 1, |limit| text::escaped_within(who.cwd.as_bytes(), limit)));
+    // Above the first command there is nothing but gated.
+    if !execution.is_first {
+        fields.push(field(Worth::Program, "asked by", 1, |limit| {
+            words::process(who.pid, &who.program, &who.argv, limit)
+        }));
+        let shown = if object_lines == usize::MAX { usize::MAX } else { PARENTS };
+        for parent in execution.parents.iter().take(shown) {
+            fields.push(field(Worth::Parents, "called by", 1, |limit| {
+                words::process(parent.pid, &parent.program, &parent.argv, limit)
+            }));
+        }
+    }
+    fields
 }
 
 impl Page {
@@ -133,17 +279,41 @@ impl Page {
         }
     }
 
-    /// A label and a value that may take some lines; `value` is told how many columns it has.
-    fn long(&mut self, worth: Worth, label: &str, lines: usize, value: impl Fn(usize) -> String) {
+    /// What stands before the lines of a field, and how many columns are left for them.
+    fn label(&self, label: &str) -> (String, usize) {
         let label = if self.columns < NARROW { format!("{label}: ") } else { format!("  {label:<12}") };
-        let indent = label.len();
-        let width = self.columns.saturating_sub(indent).max(2);
-        // A wide character may leave a column free at the end of each line.
-        let limit = if lines == 1 { width } else { width.saturating_sub(1).saturating_mul(lines) };
-        for (at, piece) in text::wrapped(&value(limit), width).into_iter().enumerate() {
-            let before = if at == 0 { label.clone() } else { " ".repeat(indent) };
-            self.push(worth, before + &piece);
+        let width = self.columns.saturating_sub(label.len()).max(2);
+        (label, width)
+    }
+
+    fn labelled(&mut self, worth: Worth, label: &str, pieces: Vec<String>) {
+        let indent = " ".repeat(label.len());
+        for (at, piece) in pieces.into_iter().enumerate() {
+            self.push(worth, if at == 0 { label } else { &indent }.to_owned() + &piece);
         }
+    }
+
+    fn long(&mut self, field: &Field<'_>) {
+        let (label, width) = self.label(field.label);
+        // A wide character may leave a column free at the end of each line.
+        let limit = if field.lines == 1 { width } else { width.saturating_sub(1).saturating_mul(field.lines) };
+        let mut shown = (field.value)(usize::MAX);
+        if text::columns(&shown) > limit {
+            self.is_cut = true;
+            shown = (field.value)(limit);
+        }
+        self.labelled(field.worth, &label, text::wrapped(&shown, width));
+    }
+
+    /// A whole command, broken so that a shell reads its lines as one.
+    fn command(&mut self, execution: &Execution) {
+        let (label, width) = self.label("command");
+        let mut lines = text::quoted_argv_lines(execution.argv.iter().map(Untrusted::as_bytes), width);
+        let left_out = words::left_out(execution.words_left_out);
+        if !left_out.is_empty() {
+            lines.extend(text::wrapped(&left_out, width));
+        }
+        self.labelled(Worth::Needed, &label, lines);
     }
 
     fn queue(&mut self, prompt: &Prompt) {
@@ -162,13 +332,15 @@ impl Page {
         }
     }
 
-    fn keys(&mut self, prompt: &Prompt, dialog: &Dialog) {
+    fn keys(&mut self, prompt: &Prompt, dialog: &Dialog, has_more: bool) {
         let once = if prompt.longest == Lifetime::Attempt { "o = this attempt" } else { "o = allow once" };
         let keys = [
             Some("d = deny"),
             Some(once),
             dialog.may_session().then_some("s = allow for the session"),
             dialog.may_widen().then_some("w = widen"),
+            dialog.may_edit().then_some("e = edit"),
+            has_more.then_some("m = more"),
             Some("? = help"),
         ];
         let mut line = String::new();
@@ -186,20 +358,28 @@ impl Page {
     }
 
     fn help(&mut self, prompt: &Prompt) {
+        let is_exec = prompt.request.access == Access::Exec;
         self.air();
         self.flow(Worth::Program, "deny: this attempt fails, and nothing is remembered. So it is without an answer.");
         if prompt.longest == Lifetime::Attempt {
             self.flow(Worth::Program, "this attempt: it is done now; the next one is asked again.");
         } else {
-            self.flow(
-                Worth::Program,
-                "once: every change in that scope, by the command that asks and all that it starts.",
-            );
+            let what = match prompt.request.access {
+                Access::Exec => "once: every run in that scope, by the command that asks and all that it starts.",
+                Access::Read => "once: every read in that scope, by the command that asks and all that it starts.",
+                _ => "once: every change in that scope, by the command that asks and all that it starts.",
+            };
+            self.flow(Worth::Program, what);
         }
         if prompt.longest >= Lifetime::Session {
             self.flow(Worth::Program, "session: the same for everything in this session, until it ends.");
         }
-        if prompt.offers.len() > 1 {
+        if prompt.offers.len() > 1 && is_exec {
+            self.flow(
+                Worth::Program,
+                "widen: let a yes reach further: commands that begin with the same words, or the program.",
+            );
+        } else if prompt.offers.len() > 1 {
             self.flow(Worth::Program, "widen: let a yes reach further: this file, its directory, its tree.");
         }
     }

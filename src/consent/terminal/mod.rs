@@ -5,18 +5,29 @@
 //! What could answer in the person's place, and what is done about it: keys typed before the prompt was there are
 //! discarded, and so is everything in its first half second; a terminal's replies to what a tool wrote before hold escape
 //! sequences, and a burst with one is dropped whole, with half a second after it; Enter alone does nothing.
+//!
+//! The command that this very gated-run was given can be changed here ([`Own`]); what was written is judged anew.
 
 pub mod dialog;
 pub mod draw;
+mod editing;
+pub mod editor;
+pub mod keys;
 pub mod tty;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
+use crate::common::details::MAX_EDITED;
+use crate::common::id::CallId;
+use crate::common::mask;
+use crate::common::text::Untrusted;
 use crate::common::wire::WindowSize;
 use dialog::{Dialog, Step, Typed};
 use tty::{Style, Tty};
@@ -65,6 +76,29 @@ impl Default for Timing {
     }
 }
 
+/// The command that the gated-run of this terminal was given, as it is executed: with its secrets, which a prompt that comes
+/// over the bus does not have.
+#[derive(Clone, Debug)]
+pub struct Own {
+    pub argv: Vec<Vec<u8>>,
+    /// The number of its call, once it is known.
+    pub call: Rc<Cell<Option<CallId>>>,
+}
+
+impl Own {
+    /// Whether this prompt is about that command, and the whole of it.
+    fn is_asked_for(&self, prompt: &Prompt) -> bool {
+        let request = &prompt.request;
+        let Some(execution) = request.execution.as_ref().filter(|execution| execution.is_first) else { return false };
+        let length = self.argv.iter().map(|word| word.len().saturating_add(1)).fold(0, usize::saturating_add);
+        let own: Vec<Untrusted> = self.argv.iter().map(|word| Untrusted::new(word.as_slice())).collect();
+        self.call.get().is_none_or(|call| call == request.call)
+            && execution.words_left_out == 0
+            && length <= MAX_EDITED
+            && (execution.argv == own || execution.argv == mask::argv(&own))
+    }
+}
+
 /// `--consent tty`.
 pub struct Terminal<S: Screen> {
     tty: OwnedFd,
@@ -73,6 +107,7 @@ pub struct Terminal<S: Screen> {
     capable: bool,
     timing: Timing,
     screen: S,
+    own: Option<Own>,
 }
 
 impl<S: Screen> Terminal<S> {
@@ -80,7 +115,12 @@ impl<S: Screen> Terminal<S> {
     /// non-blocking. `term` is the value of `TERM`, empty if there is none; `person` goes into the records.
     pub fn new(tty: OwnedFd, term: &str, person: &str, screen: S, timing: Timing) -> io::Result<Terminal<S>> {
         tty::prepare(&tty)?;
-        Ok(Terminal { tty, name: format!("tty:{person}"), capable: tty::is_capable(term), timing, screen })
+        Ok(Terminal { tty, name: format!("tty:{person}"), capable: tty::is_capable(term), timing, screen, own: None })
+    }
+
+    /// The same, at which this command can be changed before it starts.
+    pub fn editing(self, own: Own) -> Terminal<S> {
+        Terminal { own: Some(own), ..self }
     }
 
     async fn converse(&mut self, prompt: &Prompt) -> Result<Answer, ConsentError> {
@@ -88,7 +128,8 @@ impl<S: Screen> Terminal<S> {
         if !tty.in_foreground() {
             return Err(ConsentError::Unavailable("gated is not in the foreground of its terminal".to_owned()));
         }
-        let mut dialog = Dialog::new(prompt);
+        let mut own = self.own.as_mut().filter(|own| own.is_asked_for(prompt));
+        let mut dialog = Dialog::new(prompt, own.is_some());
         let mut size = tty.size();
         let mut lines = page(prompt, &dialog, size)?;
         let paused = self.screen.pause().map_err(unavailable)?;
@@ -131,6 +172,17 @@ impl<S: Screen> Terminal<S> {
             }
             match dialog.input(typed) {
                 Step::Done(answer) => return Ok(answer),
+                Step::Edit => {
+                    if let Some(own) = &mut own
+                        && let Some(argv) = editing::edit(&shown, &tty, prompt, &own.argv).await?
+                    {
+                        own.argv.clone_from(&argv);
+                        return Ok(Answer::Edit(argv));
+                    }
+                    size = tty.size();
+                    lines = page(prompt, &dialog, size)?;
+                    shown.page(&lines).await.map_err(gone)?;
+                }
                 Step::All => {
                     lines = page(prompt, &dialog, size)?;
                     shown.page(&lines).await.map_err(gone)?;
@@ -165,13 +217,19 @@ impl<S: Screen> Drop for Resumed<'_, S> {
 }
 
 fn page(prompt: &Prompt, dialog: &Dialog, size: WindowSize) -> Result<Vec<String>, ConsentError> {
-    draw::page(prompt, dialog, size.columns.into(), size.rows.into())
-        .ok_or_else(|| ConsentError::Unavailable("the terminal is too small to show what is asked".to_owned()))
+    draw::page(prompt, dialog, size.columns.into(), size.rows.into()).ok_or_else(unavailable_here)
 }
 
 fn input_line(prompt: &Prompt, dialog: &Dialog, size: WindowSize) -> String {
-    let left = prompt.deadline.saturating_duration_since(Instant::now().into_std());
-    draw::input(dialog, left.as_secs(), size.columns.into())
+    draw::input(dialog, seconds_left(prompt), size.columns.into())
+}
+
+fn seconds_left(prompt: &Prompt) -> u64 {
+    prompt.deadline.saturating_duration_since(Instant::now().into_std()).as_secs()
+}
+
+fn unavailable_here() -> ConsentError {
+    ConsentError::Unavailable("the terminal is too small to show what is asked".to_owned())
 }
 
 fn unavailable(error: io::Error) -> ConsentError {

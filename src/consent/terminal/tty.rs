@@ -16,10 +16,12 @@ use rustix::termios::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::common::text;
 use crate::common::wire::WindowSize;
 
-/// Bytes of a burst that are kept; more are read and forgotten, and such a burst means nothing anyway.
-const MOST: usize = 256;
+/// Bytes that one read brings at the most, and that are kept of a burst; more of it are read and forgotten, and such a burst
+/// means nothing anyway.
+pub const MOST: usize = 256;
 /// How long a terminal that takes no output may hold up the end of a prompt.
 const FAREWELL: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
@@ -194,6 +196,28 @@ impl Shown<'_> {
             Style::Lines => self.tty.write(&format!("\r\n{line}")).await,
             Style::Alternate | Style::Over => self.tty.write(&format!("\r\x1b[K{line}")).await,
         }
+    }
+
+    /// Draws a line with the cursor within it, behind `before`, which it begins with.
+    pub async fn edited(&self, line: &str, before: &str, columns: usize) -> io::Result<()> {
+        match self.style {
+            // Without sequences the rest of the line is overwritten, and the cursor is brought back by writing.
+            Style::Lines => {
+                let blanks = columns.saturating_sub(1).saturating_sub(text::columns(line));
+                self.tty.write(&format!("\r{line}{}\r{before}", " ".repeat(blanks))).await
+            }
+            Style::Alternate | Style::Over => self.tty.write(&format!("\r\x1b[K{line}\r{before}")).await,
+        }
+    }
+
+    /// What is typed, as it comes.
+    pub async fn keys(&self) -> io::Result<Vec<u8>> {
+        self.tty.read().await
+    }
+
+    /// How long a pause ends a burst.
+    pub fn pause(&self) -> Duration {
+        self.tty.burst
     }
 
     /// Waits, and discards whatever has come until then.

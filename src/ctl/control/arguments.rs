@@ -132,7 +132,8 @@ pub struct Approve {
     #[arg(long, group = "lifetime")]
     pub session: bool,
 
-    /// How far: this file, everything directly in its directory, or that directory and everything below
+    /// How far: exactly this; everything directly in its directory, or that directory and everything below; of a command,
+    /// those that begin with the same words, or the program whatever it is given. `show` says which are offered
     #[arg(long, value_enum, default_value_t = Scope::Exact, value_name = "WIDTH", hide_possible_values = false)]
     pub scope: Scope,
 }
@@ -142,6 +143,8 @@ pub enum Scope {
     Exact,
     Directory,
     Tree,
+    Prefix,
+    Program,
 }
 
 impl From<Scope> for Width {
@@ -150,6 +153,8 @@ impl From<Scope> for Width {
             Scope::Exact => Width::Exact,
             Scope::Directory => Width::Directory,
             Scope::Tree => Width::Tree,
+            Scope::Prefix => Width::Prefix,
+            Scope::Program => Width::Program,
         }
     }
 }

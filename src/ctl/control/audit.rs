@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::ids::{Kind, Prefix};
 use super::output::Output;
 use super::table::{Cell, Column, Table, is_wide};
-use super::watch::name_of;
+use super::watch::{Exec, name_of};
 use crate::common::text;
 
 /// How often a followed log is looked at.
@@ -34,6 +34,7 @@ struct Record {
     operation: String,
     #[serde(default)]
     object: String,
+    exec: Option<Exec>,
     #[serde(default)]
     result: String,
     #[serde(default)]
@@ -123,7 +124,10 @@ fn tell(
         name_of(&record.tool.program),
         Cell::Own(record.result),
         Cell::Own(record.answered_by),
-        Cell::Escaped(format!("{} {}", record.operation, record.object)),
+        match &record.exec {
+            Some(exec) => Cell::Own(format!("{} {}", record.operation, exec.shown())),
+            None => Cell::Escaped(format!("{} {}", record.operation, record.object)),
+        },
     ];
     Ok(table.grow(to, &row)?)
 }

@@ -16,7 +16,9 @@ use crate::common::access::Level;
 use crate::common::consent::Answer;
 use crate::common::decision::{Lifetime, Width};
 use crate::common::details::answer_to_bus;
-use crate::common::text::{escaped, escaped_within, quoted_argv_within};
+use crate::common::exec::{self, Execution};
+use crate::common::request::Request;
+use crate::common::text::{Untrusted, escaped, escaped_within, quoted_argv, quoted_argv_within};
 use crate::consent::words;
 
 /// A request in JSON. Paths and words of a tool are in the notation of the audit log.
@@ -37,6 +39,8 @@ struct Shown<'a> {
     is_directory: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     other: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exec: Option<Exec>,
     level: &'a str,
     rule: Rule<'a>,
     offers: Vec<Offer<'a>>,
@@ -44,6 +48,53 @@ struct Shown<'a> {
     attempts: usize,
     waiting: usize,
     remaining_ms: u64,
+}
+
+/// What would run.
+#[derive(Serialize)]
+struct Exec {
+    argv: Vec<String>,
+    words_left_out: u32,
+    /// All of it as a shell takes it; absent where words are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    interpreters: Vec<String>,
+    variables: Vec<String>,
+    parents: Vec<Parent>,
+    new: bool,
+    first: bool,
+}
+
+#[derive(Serialize)]
+struct Parent {
+    pid: i32,
+    program: String,
+    argv: Vec<String>,
+}
+
+fn escaped_words(words: &[Untrusted]) -> Vec<String> {
+    words.iter().map(|word| escaped(word.as_bytes())).collect()
+}
+
+impl Exec {
+    fn of(execution: &Execution) -> Exec {
+        let is_whole = execution.words_left_out == 0;
+        let parent = |parent: &exec::Parent| Parent {
+            pid: parent.pid,
+            program: escaped(parent.program.as_bytes()),
+            argv: escaped_words(&parent.argv),
+        };
+        Exec {
+            argv: escaped_words(&execution.argv),
+            words_left_out: execution.words_left_out,
+            command: is_whole.then(|| quoted_argv(execution.argv.iter().map(Untrusted::as_bytes))),
+            interpreters: execution.interpreters.iter().map(|path| escaped(path.as_bytes())).collect(),
+            variables: escaped_words(&execution.variables),
+            parents: execution.parents.iter().map(parent).collect(),
+            new: execution.is_new,
+            first: execution.is_first,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -76,13 +127,14 @@ impl Pending {
             user_name: user_name(self.user),
             pid: request.who.pid,
             program: escaped(request.who.program.as_bytes()),
-            argv: request.who.argv.iter().map(|word| escaped(word.as_bytes())).collect(),
+            argv: escaped_words(&request.who.argv),
             cwd: escaped(request.who.cwd.as_bytes()),
             access: request.access.as_str(),
             operation: request.operation.as_str(),
             object: escaped(request.object.as_bytes()),
             is_directory: request.is_directory,
             other: request.other.as_ref().map(|other| escaped(other.as_bytes())),
+            exec: request.execution.as_deref().map(Exec::of),
             level: request.level.as_str(),
             rule: Rule {
                 profile: &rule.profile,
@@ -143,7 +195,10 @@ pub async fn pending(output: &Output) -> Result<(), Failure> {
             Cell::Own(left(one.prompt.deadline)),
             Cell::Tool(request.who.program.file_name().to_vec()),
             Cell::own(request.operation.as_str()),
-            Cell::Tool(request.object.as_bytes().to_vec()),
+            match &request.execution {
+                Some(execution) => command_of(execution),
+                None => Cell::Tool(request.object.as_bytes().to_vec()),
+            },
         ]);
     }
     output.table(&table, "Nothing waits for an answer.")
@@ -161,18 +216,12 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
         0 => format!("{} of profile {} ({})", rule.id, rule.profile, rule.file),
         line => format!("{} of profile {} ({}:{line})", rule.id, rule.profile, rule.file),
     };
-    let mut fields = vec![
-        ("request", Cell::own(&*pending.id)),
-        ("wish", Cell::Own(pending.wish())),
-        ("object", Cell::Tool(request.object.as_bytes().to_vec())),
-    ];
-    if let Some(other) = &request.other {
-        fields.push((words::other(request.operation), Cell::Tool(other.as_bytes().to_vec())));
+    let mut fields = vec![("request", Cell::own(&*pending.id)), ("wish", Cell::Own(pending.wish()))];
+    match &request.execution {
+        Some(execution) => fields.extend(of_execution(request, execution)),
+        None => fields.extend(of_object(request)),
     }
     fields.extend([
-        ("program", Cell::Tool(request.who.program.as_bytes().to_vec())),
-        ("pid", Cell::Own(request.who.pid.to_string())),
-        ("command", Cell::Command(request.who.argv.clone())),
         ("in", Cell::Tool(request.who.cwd.as_bytes().to_vec())),
         ("session", Cell::Own(format!("{}, call {}, of {}", request.session, request.call, user_name(pending.user)))),
         ("rule", Cell::Tool(place.into_bytes())),
@@ -205,6 +254,54 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
         fields.push((scope, Cell::Tool(offer.scope.as_bytes().to_vec())));
     }
     output.fields(&fields)
+}
+
+/// A command in one cell.
+fn command_of(execution: &Execution) -> Cell {
+    match execution.words_left_out {
+        0 => Cell::Command(execution.argv.clone()),
+        _ => Cell::Own(words::command(execution, usize::MAX)),
+    }
+}
+
+fn of_object(request: &Request) -> Vec<(&'static str, Cell)> {
+    let mut fields = vec![("object", Cell::Tool(request.object.as_bytes().to_vec()))];
+    if let Some(other) = &request.other {
+        fields.push((words::other(request.operation), Cell::Tool(other.as_bytes().to_vec())));
+    }
+    fields.extend([
+        ("program", Cell::Tool(request.who.program.as_bytes().to_vec())),
+        ("pid", Cell::Own(request.who.pid.to_string())),
+        ("command", Cell::Command(request.who.argv.clone())),
+    ]);
+    fields
+}
+
+/// All of it, however long: who wants to see it cut looks at `pending`.
+fn of_execution(request: &Request, execution: &Execution) -> Vec<(&'static str, Cell)> {
+    let mut fields = vec![
+        ("command", Cell::Lines(Box::new(command_of(execution)))),
+        ("program", Cell::Tool(request.object.as_bytes().to_vec())),
+    ];
+    if execution.is_new {
+        fields.push(("NEW", Cell::own(format!("this was {}", words::NEW))));
+    }
+    let interpreters = execution.interpreters.iter();
+    fields.extend(interpreters.map(|path| ("run by", Cell::Tool(path.as_bytes().to_vec()))));
+    let variables = execution.variables.iter();
+    fields.extend(variables.map(|word| ("with", Cell::Lines(Box::new(Cell::Command(vec![word.clone()]))))));
+    if execution.is_first {
+        fields.push(("asked by", Cell::own("gated-run, which was given this command")));
+        return fields;
+    }
+    let process = |pid, program, argv: &[Untrusted]| {
+        Cell::Lines(Box::new(Cell::Own(words::process(pid, program, argv, usize::MAX))))
+    };
+    let who = &request.who;
+    fields.push(("asked by", process(who.pid, &who.program, &who.argv)));
+    let parents = execution.parents.iter();
+    fields.extend(parents.map(|parent| ("called by", process(parent.pid, &parent.program, &parent.argv))));
+    fields
 }
 
 pub async fn approve(output: &Output, arguments: &Approve) -> Result<(), Failure> {
@@ -263,12 +360,15 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
         Answer::Session(_) => format!("Let through, for session {}", prompt.request.session),
     };
     let reach = match (offered.flatten(), width) {
-        (Some(offer), Some(Width::Directory | Width::Tree)) => {
+        (Some(offer), Some(Width::Directory | Width::Tree | Width::Prefix | Width::Program)) => {
             format!(", and all of {}", escaped_within(offer.scope.as_bytes(), 200))
         }
         _ => String::new(),
     };
-    let object = escaped_within(prompt.request.object.as_bytes(), 200);
+    let object = match &prompt.request.execution {
+        Some(execution) => words::command(execution, 200),
+        None => escaped_within(prompt.request.object.as_bytes(), 200),
+    };
     output.line(&format!("{said}: {}: {object}{reach}", pending.wish()))
 }
 

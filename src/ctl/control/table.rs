@@ -26,6 +26,8 @@ pub enum Cell {
     Command(Vec<Untrusted>),
     /// Text that is in the notation of `common::text` already.
     Escaped(String),
+    /// What is not cut among fields, however many lines it takes.
+    Lines(Box<Cell>),
 }
 
 impl Cell {
@@ -46,6 +48,7 @@ impl Cell {
             (Cell::Command(words), Some(limit)) => {
                 text::quoted_argv_within(words.iter().map(Untrusted::as_bytes), limit)
             }
+            (Cell::Lines(whole), limit) => whole.shown(limit),
             (Cell::Escaped(escaped), limit) => {
                 // What was cut before cannot be read back; it is shown as far as it draws only itself.
                 let cell = text::unescaped(escaped).map_or_else(|| Cell::Own(escaped.clone()), Cell::Tool);
@@ -263,8 +266,15 @@ pub fn write_fields(to: &mut dyn Write, width: Option<usize>, fields: &[(&str, C
         };
         let room = width.saturating_sub(indent).max(2);
         // A wide character may leave a column free at the end of each line.
-        let shown = cell.shown(Some(room.saturating_sub(1).saturating_mul(LINES)));
-        let lines = if matches!(cell, Cell::Own(_)) { flowed(&shown, room) } else { text::wrapped(&shown, room) };
+        let limit = Some(room.saturating_sub(1).saturating_mul(LINES));
+        let lines = match cell {
+            Cell::Own(_) => flowed(&cell.shown(limit), room),
+            Cell::Lines(whole) => match whole.as_ref() {
+                Cell::Command(words) => text::quoted_argv_lines(words.iter().map(Untrusted::as_bytes), room),
+                other => text::wrapped(&other.shown(None), room),
+            },
+            _ => text::wrapped(&cell.shown(limit), room),
+        };
         write_indented(to, &before, indent, &lines)?;
     }
     Ok(())

@@ -29,6 +29,7 @@ struct Line {
     program: String,
     argv: Vec<String>,
     operation: String,
+    exec: Option<Exec>,
     object: String,
     decision: String,
     by: String,
@@ -36,6 +37,22 @@ struct Line {
     signal: Option<i32>,
     exec_errno: Option<i32>,
     count: Option<u64>,
+}
+
+/// What would run, as far as people are told.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Exec {
+    argv: Vec<String>,
+    new: bool,
+}
+
+impl Exec {
+    /// The words of a command line, and whether its program is new.
+    pub fn shown(&self) -> String {
+        let new = if self.new { " (NEW)" } else { "" };
+        text::quoted_argv(words(&self.argv).iter().map(Untrusted::as_bytes)) + new
+    }
 }
 
 pub async fn watch(output: &Output, session: Option<&Prefix>) -> Result<(), Failure> {
@@ -119,6 +136,10 @@ impl Line {
     }
 
     fn what(&self) -> Cell {
+        let by = if self.by.is_empty() { String::new() } else { format!("by {}: ", self.by) };
+        if let Some(exec) = &self.exec {
+            return Cell::Own(format!("{by}{} {}", self.operation, exec.shown()));
+        }
         match (self.event.as_str(), self.exit_code, self.signal, self.exec_errno) {
             ("dropped", ..) => Cell::Own(format!("{} events were lost: too slow", self.count.unwrap_or_default())),
             (_, Some(code), ..) => Cell::Own(format!("call {}: exit status {code}", self.call)),
@@ -129,8 +150,7 @@ impl Line {
             }
             ("call_started", ..) => Cell::Command(words(&self.argv)),
             _ if self.operation.is_empty() => Cell::Escaped(self.object.clone()),
-            _ if self.by.is_empty() => Cell::Escaped(format!("{} {}", self.operation, self.object)),
-            _ => Cell::Escaped(format!("by {}: {} {}", self.by, self.operation, self.object)),
+            _ => Cell::Escaped(format!("{by}{} {}", self.operation, self.object)),
         }
     }
 }

@@ -162,9 +162,13 @@ fn fields(record: &AuditRecord) -> Vec<u8> {
     put("GATED_RESULT", record.result);
     put("GATED_ANSWERED_BY", &record.answered_by);
     put("GATED_DURATION_MS", &record.duration_ms.to_string());
+    let exec = record.exec.as_ref().and_then(|exec| serde_json::to_string(exec).ok());
+    let edited = record.edited.as_ref().and_then(|argv| serde_json::to_string(argv).ok());
     let optional = [
         ("GATED_REQUEST", record.request.as_deref()),
         ("GATED_OTHER", record.other.as_deref()),
+        ("GATED_EXEC", exec.as_deref()),
+        ("GATED_EDITED", edited.as_deref()),
         ("GATED_SCOPE", record.scope),
         ("GATED_LIFETIME", record.lifetime),
     ];

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::record::{Rule, Tool};
+use super::record::{Exec, Rule, Tool};
 
 pub use journal::{Journal, JournaledLog, SOCKET};
 pub use log::{AuditLog, KEPT, MAX_BYTES, names};
@@ -38,9 +38,15 @@ pub struct AuditRecord {
     pub object: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<String>,
+    /// Of [`crate::common::access::Access::Exec`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Exec>,
     pub rule: Rule,
-    /// `approved`, `denied`, `timeout`, `not_permitted`, `granted`, `allowed` or `cancelled`.
+    /// `approved`, `denied`, `timeout`, `not_permitted`, `granted`, `allowed`, `cancelled` or `edited`.
     pub result: &'static str,
+    /// The command that somebody wrote instead, with secrets masked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edited: Option<Vec<String>>,
     pub answered_by: String,
     /// From the request to the decision.
     pub duration_ms: u64,

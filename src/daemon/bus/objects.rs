@@ -17,6 +17,7 @@ use super::manager::{request_path, session_path};
 use super::options::Options;
 use crate::common::bus::{MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTERFACE};
 use crate::common::details::Details;
+use crate::common::exec::Execution;
 use crate::common::id::SessionId;
 use crate::common::mask;
 use crate::daemon::core::{Change, Core};
@@ -228,6 +229,15 @@ impl RequestObject {
     }
 }
 
+fn bytes_of_execution(execution: &Execution) -> usize {
+    let parents = execution.parents.iter().flat_map(|parent| &parent.argv);
+    let words = execution.argv.iter().chain(&execution.variables).chain(parents);
+    let words = words.map(|word| word.as_bytes().len().saturating_add(8));
+    let parents = execution.parents.iter().map(|parent| parent.program.as_bytes().len().saturating_add(32));
+    let paths = execution.interpreters.iter().map(|path| path.as_bytes().len().saturating_add(8));
+    words.chain(parents).chain(paths).fold(0, usize::saturating_add)
+}
+
 /// About how much a request takes on the bus.
 fn bytes_of(waiting: &Waiting) -> usize {
     let request = waiting.prompt.request.as_ref();
@@ -235,7 +245,8 @@ fn bytes_of(waiting: &Waiting) -> usize {
     let scopes: usize = waiting.prompt.offers.iter().map(|offer| offer.scope.len()).sum();
     let paths = [Some(&request.who.program), Some(&request.who.cwd), Some(&request.object), request.other.as_ref()];
     let paths: usize = paths.into_iter().flatten().map(|path| path.as_bytes().len()).sum();
-    [words, scopes, paths].into_iter().fold(FIXED, usize::saturating_add)
+    let execution = request.execution.as_deref().map_or(0, bytes_of_execution);
+    [words, scopes, paths, execution].into_iter().fold(FIXED, usize::saturating_add)
 }
 
 fn details_of(waiting: &Waiting) -> Details {

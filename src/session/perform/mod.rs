@@ -5,6 +5,7 @@
 
 mod attributes;
 mod foresee;
+mod guarded;
 mod names;
 mod native;
 mod open;
@@ -12,12 +13,15 @@ mod tree;
 mod turns;
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use rustix::fs::fstatfs;
 
 use super::decode::Attempt;
-use super::judge::{Approvals, Halt, Judge};
+use super::exec::{Executor, Found, Judged, arguments};
+use super::judge::{Approvals, Halt, Judge, Permit};
 use super::listener::Answer;
+use super::reads::Reads;
 use super::resolve::{Place, Resolver};
 use super::sys;
 use super::target::Target;
@@ -30,17 +34,31 @@ const TRIES_AT_MOST: u32 = 64;
 pub struct Performer {
     resolver: Resolver,
     judge: Judge,
+    executor: Executor,
     turns: turns::Turns,
     waiting: turns::Waiting,
+    /// `None` if the profile holds no reads.
+    reads: Option<Arc<Reads>>,
 }
 
 impl Performer {
-    pub fn new(resolver: Resolver, judge: Judge) -> Performer {
-        Performer { resolver, judge, turns: turns::Turns::default(), waiting: turns::Waiting::default() }
+    pub fn new(resolver: Resolver, judge: Judge, executor: Executor, reads: Option<Arc<Reads>>) -> Performer {
+        let (turns, waiting) = (turns::Turns::default(), turns::Waiting::default());
+        Performer { resolver, judge, executor, turns, waiting, reads }
     }
 
     pub fn judge(&self) -> &Judge {
         &self.judge
+    }
+
+    /// Whether this may be executed, after whatever asking it takes.
+    pub fn judge_program(&self, target: &Target<'_>, attempt: &arguments::Attempt) -> Judged {
+        self.executor.judge(&self.resolver, &self.judge, target, attempt)
+    }
+
+    /// Has the kernel execute what was permitted, answers, and stays until it is known what came of it.
+    pub fn execute(&self, target: &Target<'_>, found: &Found, permit: Permit) {
+        self.executor.carry_out(self.judge.policy(), target, found, permit);
     }
 
     /// The native answer for one path into scratch that has no dots and meets no link, found without an effect and without

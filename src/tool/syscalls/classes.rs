@@ -2,7 +2,7 @@
 //! this?". A test holds it against the kernel's headers: every name exactly once.
 
 use super::arguments::*;
-use super::{Action, Case, Class, Group};
+use super::{Action, Case, Class, Feature, Group};
 use crate::common::errno::Errno;
 
 use Action::{Native, Refused, Trapped};
@@ -98,7 +98,13 @@ pub const GROUPS: &[Group] = &[
         "Other processes' memory and files",
         "What one process was allowed must not be turned by another; the supervisor alone looks into tools.",
         PERM,
-        "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp",
+        "pidfd_getfd kcmp",
+    ),
+    always(
+        "Debugging",
+        "As above, but where the profile says `debug = true`: within the session, which Landlock holds.",
+        Action::By(Feature::Debugging),
+        "ptrace process_vm_readv process_vm_writev",
     ),
     by_argument("Pages of a process", "Only one's own.", OWN_PAGES, PERM, "move_pages migrate_pages"),
     by_argument("personality", "No executable data, no fixed addresses.", PERSONALITY, PERM, "personality"),
@@ -188,10 +194,16 @@ pub const GROUPS: &[Group] = &[
          pkey_mprotect pkey_alloc pkey_free process_madvise process_mrelease mseal map_shadow_stack membarrier",
     ),
     always(
+        "Programs",
+        "Judged where the profile has rules or defaults for them, and compared with what was judged when they start.",
+        Action::By(Feature::JudgedPrograms),
+        "execve execveat",
+    ),
+    always(
         "Processes, threads and signals",
         "The pid namespace and Landlock's signal scope end at the session.",
         Native,
-        "fork vfork execve execveat exit exit_group wait4 waitid kill tkill tgkill rt_sigaction rt_sigprocmask \
+        "fork vfork exit exit_group wait4 waitid kill tkill tgkill rt_sigaction rt_sigprocmask \
          rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend sigaltstack \
          pause restart_syscall pidfd_open pidfd_send_signal futex futex_waitv futex_wake futex_wait futex_requeue \
          set_robust_list get_robust_list set_tid_address rseq arch_prctl modify_ldt uretprobe uprobe",

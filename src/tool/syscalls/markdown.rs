@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Action, Arch, NEWEST, classes};
+use super::{Action, Arch, Feature, NEWEST, classes};
 
 /// How an action reads in the page.
 fn words(action: Action) -> String {
@@ -13,6 +13,13 @@ fn words(action: Action) -> String {
             nix::errno::Errno::from_raw(errno.raw()).to_string().split(':').next().unwrap_or("").into()
         }
         Action::WithoutEffect => "answered 0, does nothing".into(),
+        Action::By(feature) => {
+            let session = match feature {
+                Feature::JudgedPrograms => "where the profile judges programs",
+                Feature::Debugging => "where the profile says `debug = true`",
+            };
+            format!("{} {session}, else {}", words(feature.with()), words(feature.without()))
+        }
     }
 }
 

@@ -72,6 +72,70 @@ pub enum Action {
     Refused(Errno),
     /// It returns 0 and does nothing.
     WithoutEffect,
+    /// What the profile of the session says; see [`Feature`].
+    By(Feature),
+}
+
+impl Action {
+    /// What it comes to in a session with these features; never [`Action::By`].
+    pub fn under(self, features: Features) -> Action {
+        match self {
+            Action::By(feature) if feature.is_in(features) => feature.with(),
+            Action::By(feature) => feature.without(),
+            other => other,
+        }
+    }
+}
+
+/// What of a profile decides about system calls, for a whole session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// Some execve(2) may be anything but allowed without a word, so each is judged.
+    JudgedPrograms,
+    /// `debug = true`.
+    Debugging,
+}
+
+impl Feature {
+    /// In a session with it.
+    pub fn with(self) -> Action {
+        match self {
+            Feature::JudgedPrograms => Action::Trapped,
+            Feature::Debugging => Action::Native,
+        }
+    }
+
+    /// In a session without it.
+    pub fn without(self) -> Action {
+        match self {
+            Feature::JudgedPrograms => Action::Native,
+            Feature::Debugging => Action::Refused(Errno::PERM),
+        }
+    }
+
+    fn is_in(self, features: Features) -> bool {
+        match self {
+            Feature::JudgedPrograms => features.judged_programs,
+            Feature::Debugging => features.debugging,
+        }
+    }
+}
+
+/// The features of one session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    pub judged_programs: bool,
+    pub debugging: bool,
+}
+
+impl Features {
+    /// Every session that there can be.
+    pub const ALL: [Features; 4] = [
+        Features { judged_programs: false, debugging: false },
+        Features { judged_programs: false, debugging: true },
+        Features { judged_programs: true, debugging: false },
+        Features { judged_programs: true, debugging: true },
+    ];
 }
 
 /// What becomes of a system call: the first case that holds decides, else `otherwise`.

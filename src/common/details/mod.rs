@@ -5,7 +5,9 @@
 //! Keys of [`Details`] that are not known here are passed over, so that an agent of an older build can still ask; those of a
 //! scope are refused, so that nobody is given less or more than they meant.
 
-use std::collections::HashMap;
+mod answer;
+mod exec;
+
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,14 +17,17 @@ use serde::de::value::{Error as WordError, StrDeserializer};
 use zbus::{DeserializeDict, OwnedVariant, SerializeDict, Type, Variant};
 
 use super::access::Access;
-use super::consent::{Answer, Offer, Prompt};
+use super::consent::{Offer, Prompt};
 use super::decision::Width;
+use super::exec::SHOWN_BYTES;
 use super::id::{CallId, RequestId, SessionId};
 use super::mask;
 use super::path::RawPath;
 use super::request::{Operation, Request, RuleRef, Who};
 use super::scope::{MAX_PATTERN, Pattern};
 use super::text::Untrusted;
+pub use answer::{MAX_EDITED, answer_from_bus, answer_to_bus};
+use exec::ParentOnBus;
 
 /// Bytes of a path at the most; above what the kernel resolves (`PATH_MAX`).
 pub const MAX_PATH: usize = 4 * 4096;
@@ -30,6 +35,8 @@ pub const MAX_PATH: usize = 4 * 4096;
 pub const MAX_WORDS: usize = 64;
 /// Bytes of a word at the most: a masked word may be longer than the word was.
 pub const MAX_WORD: usize = 4 * 4096;
+/// Bytes of all words of a command to be run at the most, each with its NUL, and what masking may add.
+pub const MAX_ARGV: usize = 4 * SHOWN_BYTES;
 /// Bytes of a rule's profile, id, file or reason at the most.
 pub const MAX_TEXT: usize = 64 << 10;
 /// The longest that a request can still wait, in microseconds: a day.
@@ -52,12 +59,16 @@ pub enum DetailsError {
     Id(&'static str),
     #[error("offers are not each a width and its scope, narrowest first and beginning with exact")]
     Offers,
-    #[error("the scope has a key other than width, or a value that is none")]
+    #[error("the scope has a key that does not belong there, or a value that is none")]
     Scope,
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    #[error("{0} is for programs that are run, and nothing else")]
+    Misplaced(&'static str),
 }
 
 /// The `a{sv}` of a prompt. Its fields are not checked before [`Details::question`].
-#[derive(Clone, Debug, PartialEq, Eq, SerializeDict, DeserializeDict, Type, Variant, OwnedVariant)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, SerializeDict, DeserializeDict, Type, Variant, OwnedVariant)]
 #[zbus(signature = "a{sv}", rename_all = "kebab-case")]
 pub struct Details {
     pub session: String,
@@ -85,6 +96,15 @@ pub struct Details {
     pub attempts: u32,
     pub waiting: u32,
     pub remaining: u64,
+    /// This and the keys after it: of [`Access::Exec`] only, as in [`super::exec::Execution`].
+    pub exec_argv: Option<Vec<Vec<u8>>>,
+    pub exec_words_left_out: Option<u32>,
+    pub exec_interpreters: Option<Vec<Vec<u8>>>,
+    pub exec_variables: Option<Vec<Vec<u8>>>,
+    /// Each pid, program and argv.
+    pub exec_parents: Option<Vec<ParentOnBus>>,
+    pub exec_new: Option<bool>,
+    pub exec_first: Option<bool>,
 }
 
 /// A prompt that came over the bus, checked. Unlike [`Prompt`] it can go from one thread to another.
@@ -114,6 +134,7 @@ impl Details {
         let offers = prompt.offers.iter().map(|offer| (offer.width.as_str().to_owned(), offer.scope.clone()));
         let remaining = prompt.deadline.saturating_duration_since(Instant::now());
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let execution = prompt.request.execution.as_deref();
         Details {
             session: session.0.clone(),
             call: call.0,
@@ -138,14 +159,22 @@ impl Details {
             attempts: count(prompt.attempts),
             waiting: count(prompt.waiting),
             remaining: u64::try_from(remaining.as_micros()).unwrap_or(MAX_REMAINING).min(MAX_REMAINING),
+            exec_argv: execution.map(|own| exec::bytes_of(&mask::argv(&own.argv))),
+            exec_words_left_out: execution.map(|own| own.words_left_out),
+            exec_interpreters: execution.map(|own| own.interpreters.iter().map(|it| it.as_bytes().to_vec()).collect()),
+            exec_variables: execution.map(|own| exec::bytes_of(&mask::variables(&own.variables))),
+            exec_parents: execution.map(|own| own.parents.iter().map(exec::parent_of).collect()),
+            exec_new: execution.map(|own| own.is_new),
+            exec_first: execution.map(|own| own.is_first),
         }
     }
 
     /// What is asked, if every value is one that a daemon of ours can have sent; `request` is the other argument of `Ask`.
-    pub fn question(self, request: &str) -> Result<Question, DetailsError> {
+    pub fn question(mut self, request: &str) -> Result<Question, DetailsError> {
         let id = request_id(request)?;
         let access = word("access", &self.access)?;
         let operation: Operation = word("operation", &self.operation)?;
+        let execution = exec::execution(&mut self, access)?;
         if self.argv.len() > MAX_WORDS || self.argv.iter().any(|word| word.len() > MAX_WORD) {
             return Err(DetailsError::TooLong("argv"));
         }
@@ -195,7 +224,7 @@ impl Details {
                 remember: word("longest", &self.longest)?,
                 // Who may answer is the daemon's to know.
                 group: None,
-                execution: None,
+                execution: execution.map(Box::new),
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
@@ -220,34 +249,6 @@ pub fn session_id(text: &str) -> Result<SessionId, DetailsError> {
     hexadecimal(text, 8).then(|| SessionId(text.to_owned())).ok_or(DetailsError::Id("session"))
 }
 
-/// An answer as `decision` and `scope`.
-pub fn answer_to_bus(answer: &Answer) -> (&'static str, HashMap<&'static str, Variant<'static>>) {
-    let scope = |width: &Width| HashMap::from([("width", Variant::from(width.as_str()))]);
-    match answer {
-        Answer::Deny => ("deny", HashMap::new()),
-        Answer::Once(width) => ("once", scope(width)),
-        Answer::Session(width) => ("session", scope(width)),
-        Answer::Edit(_) => ("deny", HashMap::new()),
-    }
-}
-
-/// `decision` and `scope` as an answer; without a width it is the object alone.
-pub fn answer_from_bus(decision: &str, scope: &HashMap<String, OwnedVariant>) -> Result<Answer, DetailsError> {
-    let mut width = Width::Exact;
-    for (key, value) in scope {
-        match (key.as_str(), &**value) {
-            ("width", Variant::Str(text)) => width = word("width", text.as_str())?,
-            _ => return Err(DetailsError::Scope),
-        }
-    }
-    match decision {
-        "deny" => Ok(Answer::Deny),
-        "once" => Ok(Answer::Once(width)),
-        "session" => Ok(Answer::Session(width)),
-        _ => Err(DetailsError::Word("decision")),
-    }
-}
-
 fn offers(pairs: &[(String, String)], access: Access) -> Result<Vec<Offer>, DetailsError> {
     let mut offers: Vec<Offer> = Vec::with_capacity(pairs.len().min(3));
     for (width, scope) in pairs {
@@ -256,10 +257,16 @@ fn offers(pairs: &[(String, String)], access: Access) -> Result<Vec<Offer>, Deta
             None => width == Width::Exact,
             Some(before) => before.width < width,
         };
-        if scope.len() > MAX_PATTERN {
+        // Of commands it is words to be shown, which no path bounds.
+        let (longest, is_pattern) = match access {
+            Access::Exec => (MAX_ARGV, false),
+            Access::Connect | Access::Bind => (MAX_PATTERN, false),
+            Access::Read | Access::Write | Access::Unix => (MAX_PATTERN, true),
+        };
+        if scope.len() > longest {
             return Err(DetailsError::TooLong("offers"));
         }
-        let readable = matches!(access, Access::Connect | Access::Bind) || Pattern::parse(scope).is_ok();
+        let readable = !is_pattern || Pattern::parse(scope).is_ok();
         if !in_order || !readable {
             return Err(DetailsError::Offers);
         }
@@ -312,6 +319,7 @@ mod tests {
     use super::*;
     use crate::common::access::Level;
     use crate::common::decision::Lifetime;
+    use crate::common::exec::Parent;
 
     fn path() -> impl Strategy<Value = RawPath> {
         prop::collection::vec(1u8.., 0..200).prop_map(|tail| RawPath::new([b"/".as_slice(), &tail].concat()))
@@ -325,15 +333,19 @@ mod tests {
             Just(Operation::Rename),
             Just(Operation::Symlink),
             Just(Operation::ChangeXattr),
+            Just(Operation::Execute),
+            Just(Operation::List),
         ];
         let access = prop_oneof![Just(Access::Write), Just(Access::Exec), Just(Access::Read)];
+        let execution = super::exec::tests::execution();
         let level = prop_oneof![Just(Level::Ask), Just(Level::Authenticate)];
         let lifetime = prop_oneof![Just(Lifetime::Attempt), Just(Lifetime::Call), Just(Lifetime::Session)];
         let who = (0..i32::MAX, prop::collection::vec(1u8.., 0..80), prop::collection::vec("\\PC{0,30}", 0..8), path());
         let object = (path(), any::<bool>(), prop::option::of(path()), 1..=3usize);
         let rule = ("\\PC{0,20}", "\\PC{0,20}", "\\PC{0,20}", any::<u32>(), prop::option::of("\\PC{0,40}"));
         let rest = (any::<u128>(), any::<u32>(), any::<u32>(), 1..99usize, 0..99usize, 0..600u64);
-        (who, (access, operation, level, lifetime), object, rule, rest).prop_map(|(who, words, object, rule, rest)| {
+        let all = (who, (access, operation, level, lifetime), object, rule, rest, execution);
+        all.prop_map(|(who, words, object, rule, rest, execution)| {
             let request = Request {
                 id: RequestId(rest.0),
                 session: SessionId(format!("{:08x}", rest.1)),
@@ -353,7 +365,7 @@ mod tests {
                 rule: RuleRef { profile: rule.0, id: rule.1, file: rule.2, line: rule.3, reason: rule.4 },
                 remember: words.3,
                 group: None,
-                execution: None,
+                execution: (words.0 == Access::Exec).then(|| Box::new(execution)),
             };
             let parent = request.object.parent().unwrap_or_else(|| request.object.clone());
             let all = [
@@ -373,10 +385,14 @@ mod tests {
         })
     }
 
-    fn sample() -> Details {
+    fn some(access: Access) -> Prompt {
         let mut runner = proptest::test_runner::TestRunner::deterministic();
-        let prompt = prompt().new_tree(&mut runner).unwrap().current();
-        Details { operation: "open-write".into(), ..Details::of(&prompt, 1000) }
+        let strategy = prompt().prop_filter("of this access", move |prompt| prompt.request.access == access);
+        strategy.new_tree(&mut runner).unwrap().current()
+    }
+
+    fn sample() -> Details {
+        Details { operation: "open-write".into(), ..Details::of(&some(Access::Write), 1000) }
     }
 
     proptest! {
@@ -391,6 +407,13 @@ mod tests {
             let arrived = Prompt::from(question);
             let mut expected = prompt.request.as_ref().clone();
             expected.who.argv = mask::argv(&expected.who.argv);
+            if let Some(execution) = &mut expected.execution {
+                execution.argv = mask::argv(&execution.argv);
+                execution.variables = mask::variables(&execution.variables);
+                for parent in &mut execution.parents {
+                    parent.argv = mask::argv(&parent.argv);
+                }
+            }
             prop_assert_eq!(arrived.request.as_ref(), &expected);
             prop_assert_eq!(&arrived.offers, &prompt.offers);
             prop_assert_eq!((arrived.longest, arrived.attempts), (prompt.longest, prompt.attempts));
@@ -425,6 +448,60 @@ mod tests {
     }
 
     #[test]
+    fn secrets_of_what_would_run_do_not_reach_the_bus() {
+        let mut prompt = some(Access::Exec);
+        let request = Rc::get_mut(&mut prompt.request).unwrap();
+        let words = || ["curl", "--token", "abc"].map(Untrusted::new).to_vec();
+        let execution = request.execution.as_mut().unwrap();
+        execution.argv = words();
+        execution.variables = vec![Untrusted::new("GIT_TOKEN=abc")];
+        execution.parents = vec![Parent { pid: 2, program: "/usr/bin/sh".into(), argv: words() }];
+        let details = Details::of(&prompt, 0);
+        let masked = vec![b"curl".to_vec(), b"--token".to_vec(), b"***".to_vec()];
+        assert_eq!(details.exec_argv, Some(masked.clone()));
+        assert_eq!(details.exec_variables, Some(vec![b"GIT_TOKEN=***".to_vec()]));
+        assert_eq!(details.exec_parents, Some(vec![(2, b"/usr/bin/sh".to_vec(), masked)]));
+    }
+
+    #[test]
+    fn each_value_of_what_would_run_is_checked() {
+        type Change = fn(&mut Details);
+        let cases: [(Change, DetailsError); 10] = [
+            (|it| it.exec_argv = None, DetailsError::Missing("exec-argv")),
+            (|it| it.exec_first = None, DetailsError::Missing("exec-first")),
+            (|it| it.exec_argv = Some(vec![vec![b'x'; MAX_ARGV]]), DetailsError::TooLong("exec-argv")),
+            (|it| it.exec_argv = Some(vec![b"a\0b".to_vec()]), DetailsError::Nul("exec-argv")),
+            (|it| it.exec_interpreters = Some(vec![vec![b'/']; 17]), DetailsError::TooLong("exec-interpreters")),
+            (|it| it.exec_variables = Some(vec![b"x".to_vec()]), DetailsError::Word("exec-variables")),
+            (|it| it.exec_variables = Some(vec![b"A=\0".to_vec()]), DetailsError::Nul("exec-variables")),
+            (|it| it.exec_parents = Some(vec![(1, vec![], vec![]); 17]), DetailsError::TooLong("exec-parents")),
+            (|it| it.exec_parents = Some(vec![(u32::MAX, vec![], vec![])]), DetailsError::Range("exec-parents")),
+            (|it| it.access = "write".into(), DetailsError::Misplaced("exec-argv")),
+        ];
+        for (change, expected) in cases {
+            let mut details = Details { operation: "execute".into(), ..Details::of(&some(Access::Exec), 1000) };
+            details.clone().question(&RequestId(1).to_string()).unwrap();
+            change(&mut details);
+            assert_eq!(details.question(&RequestId(1).to_string()).unwrap_err(), expected);
+        }
+    }
+
+    /// As much as a supervisor may send, with as much for masking as there can be.
+    #[test]
+    fn the_longest_command_fits_through_the_bus() {
+        let mut prompt = some(Access::Exec);
+        for word in ["", "x", "pat=", "-pat:pat=", "cookie:x;pat=x"] {
+            let count = SHOWN_BYTES / (word.len() + 1);
+            let request = Rc::get_mut(&mut prompt.request).unwrap();
+            request.execution.as_mut().unwrap().argv = vec![Untrusted::new(word); count];
+            let wire = to_bytes(Context::new(LE, 0), &Details::of(&prompt, 0)).unwrap();
+            let (decoded, _): (Details, _) = wire.deserialize().unwrap();
+            let question = decoded.question(&RequestId(1).to_string()).unwrap();
+            assert_eq!(question.request.execution.unwrap().argv.len(), count, "{word:?}");
+        }
+    }
+
+    #[test]
     fn each_value_is_checked() {
         type Change = fn(&mut Details);
         let cases: [(Change, DetailsError); 17] = [
@@ -454,28 +531,5 @@ mod tests {
         assert_eq!(sample().question("1").unwrap_err(), DetailsError::Id("request"));
         let link = Details { operation: "symlink".into(), other: Some(b"../elsewhere".to_vec()), ..sample() };
         assert!(link.question(&RequestId(1).to_string()).is_ok());
-    }
-
-    #[test]
-    fn answers_survive_the_bus_and_nothing_else_is_one() {
-        let own = |scope: HashMap<&'static str, Variant<'static>>| -> HashMap<String, OwnedVariant> {
-            scope.into_iter().map(|(key, value)| (key.to_owned(), value.try_into_owned().unwrap())).collect()
-        };
-        let widths = [Width::Exact, Width::Directory, Width::Tree];
-        let yes = widths.into_iter().flat_map(|width| [Answer::Once(width), Answer::Session(width)]);
-        for answer in yes.chain([Answer::Deny]) {
-            let (decision, scope) = answer_to_bus(&answer);
-            assert_eq!(answer_from_bus(decision, &own(scope)), Ok(answer));
-        }
-        let none = HashMap::new();
-        assert_eq!(answer_from_bus("once", &none), Ok(Answer::Once(Width::Exact)));
-        for decision in ["", "Deny", "allow", "once "] {
-            assert_eq!(answer_from_bus(decision, &none), Err(DetailsError::Word("decision")));
-        }
-        let scope = |key, value: Variant<'static>| own(HashMap::from([(key, value)]));
-        assert_eq!(answer_from_bus("once", &scope("wide", "tree".into())), Err(DetailsError::Scope));
-        assert_eq!(answer_from_bus("deny", &scope("wide", "tree".into())), Err(DetailsError::Scope));
-        assert_eq!(answer_from_bus("once", &scope("width", 3u32.into())), Err(DetailsError::Scope));
-        assert_eq!(answer_from_bus("once", &scope("width", "all".into())), Err(DetailsError::Word("width")));
     }
 }

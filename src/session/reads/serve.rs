@@ -1,0 +1,216 @@
+//! The threads that take held opens and answer them.
+//!
+//! Run as the user in the supervisor. Whoever takes an open and leaves nobody behind to take the next starts another thread, up
+//! to a bound; the last one asks nobody, so that opens which policy decides, and the supervisor's own, are always answered.
+//! Nothing here opens a file that could be in a region.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::Reads;
+use super::ReadsError;
+use super::event::Opener;
+use crate::common::errno::Errno;
+use crate::common::id::CallId;
+use crate::session::calls::{Call, Calls};
+use crate::session::judge::{Approvals, Halt};
+use crate::session::perform::Performer;
+use crate::session::sys;
+use crate::tool::fanotify::Event;
+use crate::tool::regions::mount_of;
+
+/// Opens that may be asked about at a time, and the threads that answer the rest.
+const THREADS_AT_MOST: usize = 64;
+const THREADS_KEPT: usize = 2;
+const STACK_BYTES: usize = 256 * 1024;
+/// Times that one open is judged anew, because somebody said yes to something that has another name by then.
+const TRIES_AT_MOST: u32 = 8;
+/// Threads of the tool whose call is remembered.
+const KNOWN_AT_MOST: usize = 512;
+
+/// What decides, once the session is that far; before that no process of the tool exists.
+pub struct Court {
+    pub performer: Arc<Performer>,
+    pub calls: Arc<Calls>,
+    /// Init's id in the supervisor's pid namespace.
+    pub init: i32,
+}
+
+/// A thread of the tool that opened before, and the call that it is of.
+struct Known {
+    /// Readable when the thread is gone, and its number perhaps another's.
+    pidfd: OwnedFd,
+    call: Arc<Call>,
+    number: CallId,
+}
+
+/// Reads that are answered.
+pub struct HeldReads {
+    pub reads: Arc<Reads>,
+    court: Arc<OnceLock<Court>>,
+}
+
+impl HeldReads {
+    /// From here on the tool's opens are judged; once.
+    pub fn begin(&self, court: Court) {
+        let _ = self.court.set(court);
+    }
+}
+
+struct Server {
+    reads: Arc<Reads>,
+    court: Arc<OnceLock<Court>>,
+    init: i32,
+    descriptors: OwnedFd,
+    known: Mutex<HashMap<i32, Known>>,
+    threads: AtomicUsize,
+    receiving: AtomicUsize,
+}
+
+/// Starts answering. `init` is the id of the session's init in this process's pid namespace; what it opens while it prepares
+/// itself is let pass.
+pub fn serve(reads: Arc<Reads>, init: i32) -> Result<HeldReads, ReadsError> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let descriptors =
+        openat(&reads.procfs, c"self/fd", flags, Mode::empty()).map_err(|errno| ReadsError::Proc(errno.into()))?;
+    let court = Arc::new(OnceLock::new());
+    let server = Arc::new(Server {
+        reads: Arc::clone(&reads),
+        court: Arc::clone(&court),
+        init,
+        descriptors,
+        known: Mutex::default(),
+        threads: AtomicUsize::new(0),
+        receiving: AtomicUsize::new(0),
+    });
+    for _ in 0..THREADS_KEPT {
+        server.add_thread().map_err(ReadsError::Thread)?;
+    }
+    Ok(HeldReads { reads, court })
+}
+
+impl Server {
+    fn add_thread(self: &Arc<Server>) -> std::io::Result<()> {
+        if self.threads.fetch_add(1, Ordering::SeqCst) >= THREADS_AT_MOST {
+            self.threads.fetch_sub(1, Ordering::SeqCst);
+            return Ok(());
+        }
+        let server = Arc::clone(self);
+        let run = move || {
+            if server.prepare().is_ok() {
+                server.run();
+            }
+            server.threads.fetch_sub(1, Ordering::SeqCst);
+        };
+        let started = std::thread::Builder::new().name("gated-reads".to_owned()).stack_size(STACK_BYTES).spawn(run);
+        if started.is_err() {
+            self.threads.fetch_sub(1, Ordering::SeqCst);
+        }
+        started.map(drop)
+    }
+
+    /// As each thread of the pool has it, so that a descriptor of ours has a path: its number.
+    fn prepare(&self) -> Result<(), Errno> {
+        sys::own_umask()?;
+        rustix::process::fchdir(&self.descriptors)?;
+        Ok(())
+    }
+
+    fn run(self: &Arc<Server>) {
+        loop {
+            self.receiving.fetch_add(1, Ordering::SeqCst);
+            let received = self.reads.group.receive();
+            let nobody_receives = self.receiving.fetch_sub(1, Ordering::SeqCst) == 1;
+            match received {
+                Ok(Some(event)) => {
+                    let is_last = nobody_receives && {
+                        let _ = self.add_thread();
+                        self.threads.load(Ordering::SeqCst) >= THREADS_AT_MOST
+                    };
+                    let allow = self.judge(&event, !is_last);
+                    // Who has been killed meanwhile needs no answer.
+                    let _ = self.reads.group.answer(event, allow);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::error!(%error, "held reads cannot be received");
+                    return;
+                }
+            }
+            if self.receiving.load(Ordering::SeqCst) >= THREADS_KEPT {
+                return;
+            }
+        }
+    }
+
+    fn judge(&self, event: &Event, may_ask: bool) -> bool {
+        if sys::is_own_thread(event.thread) {
+            return true;
+        }
+        let Some(court) = self.court.get() else { return event.thread == self.init };
+        let Ok(mount) = mount_of(event.file.as_fd()) else { return false };
+        let opener = Opener::new(event.thread, self.reads.procfs.as_fd(), &court.calls, court.init);
+        let opener = opener.knowing(self.known_call(event.thread));
+        // An inode's own mark holds the opens of the whole machine.
+        if !self.reads.regions.mounts.contains(&mount) && !opener.is_inside() {
+            return true;
+        }
+        let allow = self.permits(court, &opener, event, may_ask);
+        if let Some((call, number)) = opener.leave() {
+            self.know(event.thread, call, number);
+        }
+        allow
+    }
+
+    fn permits(&self, court: &Court, opener: &Opener<'_>, event: &Event, may_ask: bool) -> bool {
+        let foresee = || (!may_ask).then_some(Errno::ACCES);
+        let mut approvals = Approvals::default();
+        for _ in 0..TRIES_AT_MOST {
+            let Ok(wanted) = self.reads.wanted(event.file.as_fd()) else { return false };
+            match court.performer.judge().permit(opener, &wanted, &mut approvals, foresee) {
+                Ok(_permit) => return true,
+                Err(Halt::Again) => {}
+                Err(Halt::Answer(_) | Halt::Gone) => return false,
+            }
+        }
+        false
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<i32, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_call(&self, thread: i32) -> Option<(Arc<Call>, CallId)> {
+        let mut known = self.known();
+        let found = known.get(&thread)?;
+        if sys::is_alive(&found.pidfd) {
+            return Some((Arc::clone(&found.call), found.number));
+        }
+        known.remove(&thread);
+        None
+    }
+
+    /// The thread is held, so its number is its own.
+    fn know(&self, thread: i32, call: Arc<Call>, number: CallId) {
+        let mut known = self.known();
+        if known.contains_key(&thread) {
+            return;
+        }
+        if known.len() >= KNOWN_AT_MOST {
+            known.retain(|_, other| sys::is_alive(&other.pidfd));
+        }
+        if known.len() >= KNOWN_AT_MOST {
+            known.clear();
+        }
+        // PIDFD_THREAD (Linux 6.9).
+        let flags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+        if let Some(pidfd) = Pid::from_raw(thread).and_then(|thread| pidfd_open(thread, flags).ok()) {
+            known.insert(thread, Known { pidfd, call, number });
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What there is of the places that policy speaks about: patterns followed to directories and files that exist, and names at any
+//! depth looked for. Runs as root while the session is built, with the user's file rights, on trees that the user, or a tool of
+//! an earlier session, may have made as large and odd as they like.
+
+use std::collections::BTreeMap;
+use std::fs::{self, FileType};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use crate::common::path::RawPath;
+use crate::common::scope::Pattern;
+use crate::common::wire::Identity;
+use crate::policy::decide::Policy;
+use crate::policy::regions::{Places, Step};
+use crate::tool::mounts::is_of_the_session;
+use crate::tool::privileges::{PrivilegeError, with_file_rights_of};
+use crate::tool::regions::Spot;
+
+/// Names looked at in one search, and how long it may take; beyond, the whole tree is held.
+const NAMES_AT_MOST: usize = 300_000;
+const TIME_AT_MOST: Duration = Duration::from_secs(2);
+/// Names that one step of a pattern may lead to; beyond, the directory is held.
+const EACH_AT_MOST: usize = 4096;
+/// How deep, and among how many names, links that lead out of a held tree are looked for.
+const LINKS_DEPTH: usize = 2;
+const LINKS_AMONG: usize = 2048;
+
+/// Directories that are not searched: what programs make there by the thousand, from what can be had again.
+const HEAVY: [&[u8]; 13] = [
+    b"node_modules",
+    b"target",
+    b".venv",
+    b"venv",
+    b"__pycache__",
+    b".tox",
+    b".mypy_cache",
+    b".pytest_cache",
+    b".gradle",
+    b".next",
+    b".terraform",
+    b"objects",
+    b"lfs",
+];
+/// These only below a directory of this name.
+const HEAVY_IN_GIT: [&[u8]; 2] = [b"objects", b"lfs"];
+
+/// What was found, and what it took.
+#[derive(Debug, Default)]
+pub struct Survey {
+    pub spots: Vec<Spot>,
+    /// Names looked at while searching.
+    pub looked_at: usize,
+    /// Names found by searching.
+    pub found: usize,
+    /// Trees that were too large to be searched, and are held as a whole.
+    pub too_large: Vec<RawPath>,
+    pub took: Duration,
+}
+
+/// Looks for the places of the policy.
+pub fn survey(policy: &Policy, user: &Identity, workspace: &RawPath) -> Result<Survey, PrivilegeError> {
+    let places = Places::of(policy.profile());
+    with_file_rights_of(user, || {
+        let began = Instant::now();
+        let mut surveyor = Surveyor { policy, workspace, spots: BTreeMap::new(), survey: Survey::default(), began };
+        surveyor.look(&places);
+        let took = began.elapsed();
+        Survey { spots: surveyor.spots.into_values().collect(), took, ..surveyor.survey }
+    })
+}
+
+struct Surveyor<'a> {
+    policy: &'a Policy,
+    workspace: &'a RawPath,
+    spots: BTreeMap<RawPath, Spot>,
+    survey: Survey,
+    began: Instant,
+}
+
+impl Surveyor<'_> {
+    fn look(&mut self, places: &Places) {
+        let root = RawPath::from("/");
+        for pattern in &places.anchored {
+            self.follow(&root, &root, &Places::steps(pattern));
+        }
+        if places.everything {
+            self.add(self.workspace, self.workspace, false);
+        }
+        let bases = places.searched.iter().map(Pattern::literal_prefix);
+        let mut roots: Vec<RawPath> =
+            bases.map(|base| if self.workspace.is_within(&base) { self.workspace.clone() } else { base }).collect();
+        roots.sort();
+        roots.dedup();
+        for at in &roots {
+            if !roots.iter().any(|other| other != at && at.is_within(other)) {
+                self.search(at);
+            }
+        }
+        let held: Vec<RawPath> =
+            self.spots.values().filter(|spot| spot.is_held).map(|spot| spot.path.clone()).collect();
+        for tree in held {
+            self.follow_links_out_of(&tree);
+        }
+    }
+
+    /// `named` is the path as the pattern has it, `real` without links.
+    fn follow(&mut self, real: &RawPath, named: &RawPath, steps: &[Step<'_>]) {
+        let Some((step, rest)) = steps.split_first() else { return self.add(real, named, false) };
+        match step {
+            Step::Name(name) => self.enter(real, named, name, rest),
+            Step::Each(glob) => {
+                let Ok(entries) = fs::read_dir(real.as_path()) else { return };
+                for (at, entry) in entries.flatten().enumerate() {
+                    if at >= EACH_AT_MOST {
+                        return self.add(real, named, true);
+                    }
+                    let name = entry.file_name();
+                    if glob.matches(name.as_bytes()) {
+                        self.enter(real, named, name.as_bytes(), rest);
+                    }
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, real: &RawPath, named: &RawPath, name: &[u8], rest: &[Step<'_>]) {
+        // What is not there, or not for this user to see, is no place to be read.
+        if let Ok(next) = fs::canonicalize(real.join(name).as_path()) {
+            self.follow(&RawPath::from(next), &named.join(name), rest);
+        }
+    }
+
+    fn add(&mut self, real: &RawPath, named: &RawPath, is_held: bool) {
+        if is_of_the_session(real, self.workspace) {
+            return;
+        }
+        let Ok(found) = fs::symlink_metadata(real.as_path()) else { return };
+        let guards = |path: &RawPath| match found.is_dir() {
+            true => self.policy.guards_reads_below(path),
+            false => self.policy.guards_read(path),
+        };
+        // Of fifos, sockets and devices no open is held.
+        if !found.is_dir() && !found.is_file() {
+            return;
+        }
+        let is_held = is_held || guards(real) || guards(named);
+        let identity = (found.dev(), found.ino());
+        let fresh = || Spot { path: real.clone(), names: Vec::new(), identity, is_held: false };
+        let spot = self.spots.entry(real.clone()).or_insert_with(fresh);
+        spot.is_held |= is_held;
+        if real != named && !spot.names.contains(named) {
+            spot.names.push(named.clone());
+        }
+    }
+
+    /// Looks for names that are guarded at any depth.
+    fn search(&mut self, tree: &RawPath) {
+        let mut open = vec![tree.clone()];
+        while let Some(directory) = open.pop() {
+            let Ok(entries) = fs::read_dir(directory.as_path()) else { continue };
+            for entry in entries.flatten() {
+                self.survey.looked_at = self.survey.looked_at.saturating_add(1);
+                if self.survey.looked_at > NAMES_AT_MOST || self.began.elapsed() > TIME_AT_MOST {
+                    self.survey.too_large.push(tree.clone());
+                    return self.add(tree, tree, true);
+                }
+                let name = entry.file_name();
+                let path = directory.join(name.as_bytes());
+                let kind = entry.file_type().ok();
+                if self.policy.guards_floating_read(&path) {
+                    self.survey.found = self.survey.found.saturating_add(1);
+                    self.enter(&directory, &directory, name.as_bytes(), &[]);
+                }
+                if kind.is_some_and(|kind| kind.is_dir()) && !is_heavy(&directory, name.as_bytes()) {
+                    open.push(path);
+                }
+            }
+        }
+    }
+
+    /// A link in a held tree leads to what is kept elsewhere, as those who keep their settings in a repository do it.
+    fn follow_links_out_of(&mut self, tree: &RawPath) {
+        let mut open = vec![(tree.clone(), 0_usize)];
+        let mut seen = 0_usize;
+        while let Some((directory, depth)) = open.pop() {
+            let Ok(entries) = fs::read_dir(directory.as_path()) else { continue };
+            for entry in entries.flatten() {
+                seen = seen.saturating_add(1);
+                if seen > LINKS_AMONG {
+                    return;
+                }
+                let name = entry.file_name();
+                let path = directory.join(name.as_bytes());
+                match entry.file_type() {
+                    Ok(kind) if kind.is_symlink() && self.policy.guards_read(&path) => self.add_target(tree, &path),
+                    Ok(kind) if FileType::is_dir(&kind) && depth < LINKS_DEPTH => {
+                        open.push((path, depth.saturating_add(1)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn add_target(&mut self, tree: &RawPath, link: &RawPath) {
+        let Ok(target) = fs::canonicalize(link.as_path()) else { return };
+        let target = RawPath::from(target);
+        // A link to what holds the tree itself, such as one to `/`, would hold everything.
+        if !target.is_within(tree) && !tree.is_within(&target) {
+            self.add(&target, link, false);
+        }
+    }
+}
+
+fn is_heavy(directory: &RawPath, name: &[u8]) -> bool {
+    HEAVY.contains(&name) && (!HEAVY_IN_GIT.contains(&name) || directory.file_name() == b".git")
+}
