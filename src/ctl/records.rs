@@ -114,9 +114,7 @@ impl Asked {
         own: Own,
     ) -> io::Result<Box<dyn ConsentAgent>> {
         Ok(match self {
-            Asked::Person(tty) => {
-                Box::new(Terminal::new(tty, term, person, screen, Timing::default())?.editing(own))
-            }
+            Asked::Person(tty) => Box::new(Terminal::new(tty, term, person, screen, Timing::default())?.editing(own)),
             Asked::Script(script) => Box::new(script),
             Asked::Nobody => Box::new(Nobody),
         })

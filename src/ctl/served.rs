@@ -123,9 +123,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         let own = Own { argv: command.clone(), call: client.call() };
         let agent = match asked {
             Asked::Nobody => None,
-            somebody => Some(
-                somebody.into_agent(&caller.invoking.name, &term, screen, own).map_err(step("use the terminal"))?,
-            ),
+            somebody => {
+                Some(somebody.into_agent(&caller.invoking.name, &term, screen, own).map_err(step("use the terminal"))?)
+            }
         };
         let only_own = matches!(place, Place::Session(..));
         let mut events = EventPipe::new(events, copy, client.call(), only_own).map_err(step("read events"))?;

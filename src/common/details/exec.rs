@@ -53,7 +53,10 @@ pub fn execution(details: &mut Details, access: Access) -> Result<Option<Executi
     Ok(Some(Execution {
         argv,
         words_left_out: take("exec-words-left-out", &mut details.exec_words_left_out)?,
-        interpreters: interpreters.into_iter().map(|path| bytes("exec-interpreters", path)).collect::<Result<_, _>>()?,
+        interpreters: interpreters
+            .into_iter()
+            .map(|path| bytes("exec-interpreters", path))
+            .collect::<Result<_, _>>()?,
         variables,
         parents: parents.into_iter().map(parent).collect::<Result<_, _>>()?,
         is_new: take("exec-new", &mut details.exec_new)?,

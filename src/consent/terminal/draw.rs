@@ -43,12 +43,7 @@ struct Field<'a> {
     value: Box<dyn Fn(usize) -> String + 'a>,
 }
 
-fn field<'a>(
-    worth: Worth,
-    label: &'static str,
-    lines: usize,
-    value: impl Fn(usize) -> String + 'a,
-) -> Field<'a> {
+fn field<'a>(worth: Worth, label: &'static str, lines: usize, value: impl Fn(usize) -> String + 'a) -> Field<'a> {
     Field { worth, label, lines, value: Box::new(value) }
 }
 
@@ -203,9 +198,8 @@ fn fields(prompt: &Prompt, object_lines: usize) -> Vec<Field<'_>> {
 
 fn of_object(request: &Request, object_lines: usize) -> Vec<Field<'_>> {
     let who = &request.who;
-    let object = field(Worth::Needed, "object", object_lines, |limit| {
-        text::escaped_within(request.object.as_bytes(), limit)
-    });
+    let object =
+        field(Worth::Needed, "object", object_lines, |limit| text::escaped_within(request.object.as_bytes(), limit));
     let other = request.other.as_ref().map(|other| {
         field(Worth::Needed, words::other(request.operation), object_lines.min(2), |limit| {
             text::escaped_within(other.as_bytes(), limit)
@@ -246,7 +240,9 @@ fn of_execution<'a>(request: &'a Request, execution: &'a Execution, object_lines
     fields.push(field(Worth::Command, "in", 1, |limit| text::escaped_within(who.cwd.as_bytes(), limit)));
     // Above the first command there is nothing but gated.
     if !execution.is_first {
-        fields.push(field(Worth::Program, "asked by", 1, |limit| words::process(who.pid, &who.program, &who.argv, limit)));
+        fields.push(field(Worth::Program, "asked by", 1, |limit| {
+            words::process(who.pid, &who.program, &who.argv, limit)
+        }));
         let shown = if object_lines == usize::MAX { usize::MAX } else { PARENTS };
         for parent in execution.parents.iter().take(shown) {
             fields.push(field(Worth::Parents, "called by", 1, |limit| {
@@ -379,7 +375,10 @@ impl Page {
             self.flow(Worth::Program, "session: the same for everything in this session, until it ends.");
         }
         if prompt.offers.len() > 1 && is_exec {
-            self.flow(Worth::Program, "widen: let a yes reach further: commands that begin with the same words, or the program.");
+            self.flow(
+                Worth::Program,
+                "widen: let a yes reach further: commands that begin with the same words, or the program.",
+            );
         } else if prompt.offers.len() > 1 {
             self.flow(Worth::Program, "widen: let a yes reach further: this file, its directory, its tree.");
         }

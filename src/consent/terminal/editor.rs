@@ -115,16 +115,20 @@ impl Editor {
         let all = width(&self.line) <= room;
         let fits = |characters: &mut dyn Iterator<Item = &char>, room: usize| {
             let mut used = 0_usize;
-            characters.take_while(|c| {
-                used = used.saturating_add(c.width().unwrap_or(0));
-                used <= room
-            }).count()
+            characters
+                .take_while(|c| {
+                    used = used.saturating_add(c.width().unwrap_or(0));
+                    used <= room
+                })
+                .count()
         };
         // Two thirds are for what stands before the cursor, and what the rest does not need.
         let wanted = width(behind).min(room / 3);
         let first = match all {
             true => 0,
-            false => before.len().saturating_sub(fits(&mut before.iter().rev(), room.saturating_sub(wanted).saturating_sub(1))),
+            false => before
+                .len()
+                .saturating_sub(fits(&mut before.iter().rev(), room.saturating_sub(wanted).saturating_sub(1))),
         };
         let mut left: String = before.iter().skip(first).collect();
         if first > 0 {
