@@ -341,8 +341,10 @@ fn performer(
     profile
         .scratch
         .extend(scratch.judged.iter().filter(|root| !profile.scratch.contains(root)).cloned().collect::<Vec<_>>());
+    // In the session's view, with the user's rights: what a program's name leads to when the session starts.
+    let follow = |path: &RawPath| fs::canonicalize(path.as_path()).ok().map(RawPath::from);
     let judge = Judge::new(
-        Policy::new(&profile),
+        Policy::following(&profile, &follow),
         floor::Scratch::new(native),
         launch.session.clone(),
         launch.workspace.clone(),
