@@ -5,6 +5,7 @@
 //! processes inside, and where a single inode is marked also from anybody outside, who is let pass at once.
 
 mod event;
+mod outside;
 mod serve;
 pub mod survey;
 
@@ -60,6 +61,8 @@ pub struct Reads {
     regions: Regions,
     /// The outer `/proc`.
     procfs: OwnedFd,
+    /// Directories in which guarded names may come to be from outside.
+    watched: Vec<RawPath>,
     marked: Mutex<Marked>,
 }
 
@@ -100,7 +103,8 @@ impl Preparation {
         };
         let regions = regions::build(order, self.procfs.as_fd())?;
         let Preparation { group, keeper, procfs } = self;
-        Ok((Reads { group, keeper, regions, procfs, marked: Mutex::default() }, survey))
+        let watched = std::mem::take(&mut survey.watched).into_iter().collect();
+        Ok((Reads { group, keeper, regions, procfs, watched, marked: Mutex::default() }, survey))
     }
 }
 

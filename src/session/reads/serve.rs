@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::event::Opener;
+use super::outside;
 use super::{Reads, ReadsError, Seen};
 use crate::common::errno::Errno;
 use crate::common::id::CallId;
@@ -55,7 +56,10 @@ pub struct HeldReads {
 impl HeldReads {
     /// From here on the tool's opens are judged; once.
     pub fn begin(&self, court: Court) {
-        let _ = self.court.set(court);
+        let performer = Arc::clone(&court.performer);
+        if self.court.set(court).is_ok() {
+            outside::watch(&self.reads, &performer, &self.reads.watched);
+        }
     }
 }
 
