@@ -135,7 +135,9 @@ fn priorities() {
             let outcome = attack(&engine::with_victims(), *side, "priorities", &[&victim.pid().to_string(), how]);
             let after = place_of(victim.pid());
             match side {
-                Side::Bare => outcome.assert(after != before, &format!("by {how}, it is another place bare: {after:?}")),
+                Side::Bare => {
+                    outcome.assert(after != before, &format!("by {how}, it is another place bare: {after:?}"))
+                }
                 Side::Gated => outcome.assert(after == before, &format!("by {how}: {before:?} became {after:?}")),
             }
         }

@@ -390,9 +390,11 @@ fn main() -> ExitCode {
     }
     trials.push(Trial::test("a_received_call_outlasts_a_signal", a_received_call_outlasts_a_signal));
     let classes: BTreeSet<&str> = interfaces::all().map(Interface::class).collect();
-    trials.extend(classes.into_iter().map(|class| {
-        Trial::test(format!("class::{}", class.replace(' ', "_")), move || compare_class(class))
-    }));
+    trials.extend(
+        classes
+            .into_iter()
+            .map(|class| Trial::test(format!("class::{}", class.replace(' ', "_")), move || compare_class(class))),
+    );
     trials.push(Trial::test("class::odd_families", odd_families_are_refused));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -240,12 +240,7 @@ const SYS_LSM_SET_SELF_ATTR: c_long = 460;
 const PERM: i32 = libc::EPERM;
 const NOSYS: i32 = libc::ENOSYS;
 
-const fn interface(
-    name: &'static str,
-    bare: &'static [i32],
-    inside: i32,
-    make: fn(u64) -> Came,
-) -> Interface {
+const fn interface(name: &'static str, bare: &'static [i32], inside: i32, make: fn(u64) -> Came) -> Interface {
     Interface { name, make, bare, inside }
 }
 
@@ -276,12 +271,8 @@ pub const INTERFACES: &[Interface] = &[
         call(libc::SYS_setns, [own | garbage, libc::CLONE_NEWUTS as u64 | garbage])
     }),
     // Mounts.
-    interface("mount: tmpfs", &[DONE], PERM, |_| {
-        call(libc::SYS_mount, [at(c"none"), at(c"/mnt"), at(c"tmpfs"), 0, 0])
-    }),
-    interface("mount: bind", &[DONE], PERM, |_| {
-        call(libc::SYS_mount, [at(c"/etc"), at(c"/mnt"), 0, libc::MS_BIND, 0])
-    }),
+    interface("mount: tmpfs", &[DONE], PERM, |_| call(libc::SYS_mount, [at(c"none"), at(c"/mnt"), at(c"tmpfs"), 0, 0])),
+    interface("mount: bind", &[DONE], PERM, |_| call(libc::SYS_mount, [at(c"/etc"), at(c"/mnt"), 0, libc::MS_BIND, 0])),
     interface("mount: propagation", &[DONE], PERM, |_| {
         call(libc::SYS_mount, [at(c"none"), at(c"/"), 0, libc::MS_REC | libc::MS_PRIVATE, 0])
     }),
