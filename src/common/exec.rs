@@ -37,6 +37,10 @@ pub struct Command {
     pub interpreters: Vec<Step>,
     /// The ELF interpreter (`PT_INTERP`) of what runs.
     pub loader: Option<Program>,
+    /// What the file leads to that `policy::operand` finds among the words of `asked`: the program that a run-time
+    /// linker loads, or the script that an interpreter reads. Followed as that would, from the caller's cwd; `None` if there
+    /// is none, or it leads nowhere.
+    pub operand: Option<Program>,
     /// `NAME=value` of the variables that carry code into programs, or that a rule names; sorted, as they were given.
     pub variables: Vec<Vec<u8>>,
 }

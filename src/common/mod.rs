@@ -2,6 +2,7 @@
 //! messages between processes. Runs with any privilege, touches nothing.
 
 pub mod access;
+pub mod argv;
 pub mod bus;
 pub mod consent;
 pub mod decision;

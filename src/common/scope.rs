@@ -129,6 +129,16 @@ impl NameGlob {
         (first.copied(), last.copied())
     }
 
+    /// Whether every name fits.
+    pub fn is_any(&self) -> bool {
+        self.pieces.iter().all(Vec::is_empty)
+    }
+
+    /// What every match begins with.
+    pub fn beginning(&self) -> &[u8] {
+        self.pieces.first().map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The name itself, if there is no star in it.
     fn into_literal(self) -> Result<Vec<u8>, NameGlob> {
         match <[Vec<u8>; 1]>::try_from(self.pieces) {
@@ -167,6 +177,15 @@ impl Part {
     }
 }
 
+impl From<NameGlob> for Part {
+    fn from(glob: NameGlob) -> Part {
+        match glob.into_literal() {
+            Ok(name) => Part::Name(name),
+            Err(glob) => Part::Glob(glob),
+        }
+    }
+}
+
 impl Pattern {
     /// Reads the notation of this module's comment; `~` and `{variable}` must have been substituted.
     pub fn parse(text: &str) -> Result<Pattern, PatternError> {
@@ -186,10 +205,7 @@ impl Pattern {
                 "." | ".." => return Err(PatternError::Dots(name.to_owned())),
                 "**" if parts.last() == Some(&Part::Deep) => {}
                 "**" => parts.push(Part::Deep),
-                _ => parts.push(match NameGlob::parse(name)?.into_literal() {
-                    Ok(name) => Part::Name(name),
-                    Err(glob) => Part::Glob(glob),
-                }),
+                _ => parts.push(Part::from(NameGlob::parse(name)?)),
             }
         }
         Ok(Pattern { parts })
@@ -211,6 +227,21 @@ impl Pattern {
     pub fn tree_of(directory: &RawPath) -> Pattern {
         let mut pattern = Pattern::literal(directory);
         pattern.parts.push(Part::Deep);
+        pattern
+    }
+
+    /// This name, anywhere.
+    pub fn anywhere(name: Part) -> Pattern {
+        match name {
+            Part::Deep => Pattern { parts: vec![Part::Deep] },
+            name => Pattern { parts: vec![Part::Deep, name] },
+        }
+    }
+
+    /// The same below another place than [`Pattern::literal_prefix`].
+    pub fn moved_to(&self, place: &RawPath) -> Pattern {
+        let mut pattern = Pattern::literal(place);
+        pattern.parts.extend(self.parts.iter().skip_while(|part| matches!(part, Part::Name(_))).cloned());
         pattern
     }
 

@@ -16,7 +16,7 @@ use crate::common::exec::Execution;
 use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
-use crate::policy::grants::{Grant, offered_widths};
+use crate::policy::grants::{Grant, longest, offered_widths};
 
 /// Requests of one session that may wait at a time; one more is denied at once.
 pub const MOST_PENDING: usize = 64;
@@ -120,7 +120,8 @@ pub struct Pending {
 }
 
 /// Whether one answer settles both. Operation and other end may differ, because every change of an object is one access;
-/// not so where an answer holds for the attempt alone, which is then the attempt that was shown.
+/// not so where an answer holds for the attempt alone, which is then the attempt that was shown. Command lines that were
+/// cut may differ where nobody saw it.
 fn equal(a: &Request, b: &Request) -> bool {
     let same_attempt = a.operation == b.operation && a.other == b.other && a.who.pid == b.who.pid;
     let same_command = match (&a.execution, &b.execution) {
@@ -137,7 +138,7 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.remember == b.remember
         && a.group == b.group
         && same_command
-        && (a.remember != Lifetime::Attempt || same_attempt)
+        && (longest(a) != Lifetime::Attempt || same_attempt)
 }
 
 /// Whether the same would run, whoever calls it. Of words that are not shown nobody knows.
@@ -499,11 +500,11 @@ impl Session {
         let offers = offered_widths(&request, &self.terms.home).into_iter().filter_map(|width| {
             let grant =
                 Grant::from_answer(GrantId(0), &request, width, Lifetime::Session, "", &self.terms.home).ok()?;
-            Some(Offer { width, scope: grant.pattern.to_string() })
+            Some(Offer { width, scope: grant.scope() })
         });
         Prompt {
             offers: offers.collect(),
-            longest: request.remember,
+            longest: longest(&request),
             attempts: entry.joined.len() + 1,
             waiting: self.entries.len().saturating_sub(1),
             deadline: self.deadline(&entry.lead),

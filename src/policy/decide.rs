@@ -6,7 +6,6 @@
 
 use crate::common::access::{Access, Level};
 use crate::common::decision::Lifetime;
-use crate::common::exec::Command;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
@@ -15,11 +14,14 @@ use crate::common::scope::{Pattern, Reach};
 use super::grants::{Grants, Needed};
 use super::index::{Entry, Index};
 use super::model::Profile;
+use super::programs::{Follow, Programs};
 
 /// The `id` of the rule that keeps gated's own files.
 pub const OWN_FILES: &str = "built-in:gated-files";
 /// The `id` of the rule that allows what the profile calls scratch, where the floor does not give it natively.
 pub const SCRATCH: &str = "built-in:scratch";
+/// The `id` of the rule that denies what cannot be read to its end: linkers that load linkers, and so on.
+pub const UNREADABLE: &str = "built-in:unreadable";
 
 /// What made a verdict. The numbers are positions in [`Profile::rules`], in the [`Grants`] that were given (until they
 /// change), in [`Profile::protected`] and in [`Profile::scratch`].
@@ -30,6 +32,7 @@ pub enum Source {
     Grant(usize),
     BuiltIn(usize),
     Scratch(usize),
+    Unreadable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,11 +49,28 @@ pub struct Policy {
     profile: Profile,
     /// In the order of [`Access::ALL`].
     indexes: [Index; Access::ALL.len()],
+    pub(super) programs: Programs,
 }
 
 impl Policy {
+    /// A policy whose patterns on programs mean what they say: enough to explain, and where nothing is executed.
     pub fn new(profile: &Profile) -> Policy {
-        Policy { profile: profile.clone(), indexes: Access::ALL.map(|access| compile(profile, access)) }
+        Policy::following(profile, &|_| None)
+    }
+
+    /// A policy for a session. A pattern on programs, such as `/usr/bin/npm` or `@path/vi`, also means what it leads to
+    /// where it is a symbolic link; `follow` says what that is, as the session sees it, now.
+    pub fn following(profile: &Profile, follow: &Follow<'_>) -> Policy {
+        let offset = profile.protected.len();
+        let rules = profile.rules.iter().enumerate();
+        let on_programs = rules.filter_map(|(at, rule)| {
+            Some((offset.saturating_add(at), rule.level, rule.group.is_some(), rule.exec.as_ref()?))
+        });
+        Policy {
+            programs: Programs::new(on_programs, follow),
+            indexes: Access::ALL.map(|access| compile(profile, access)),
+            profile: profile.clone(),
+        }
     }
 
     pub fn profile(&self) -> &Profile {
@@ -67,28 +87,6 @@ impl Policy {
             None => (self.profile.defaults.level(access), Source::Default),
         };
         self.settle(level, basis, access, path, call, grants)
-    }
-
-    /// The verdict on executing this, for an attempt of this call.
-    pub fn decide_exec(&self, command: &Command, call: CallId, grants: &Grants) -> Verdict {
-        self.decide(Access::Exec, &command.asked.program.path, call, grants)
-    }
-
-    /// Whether any execve(2) may be anything but allowed without a word, so that each has to be judged.
-    pub fn judges_exec(&self) -> bool {
-        let rules = self.profile.rules.iter();
-        self.profile.defaults.exec > Level::Allow
-            || rules.clone().any(|rule| rule.level > Level::Allow && rule.access.contains(&Access::Exec))
-    }
-
-    /// Whether the environment has to be looked at before this is judged.
-    pub fn asks_for_environment(&self, _command: &Command) -> bool {
-        false
-    }
-
-    /// Whether an environment variable of this name belongs into [`Command::variables`].
-    pub fn judges_variable(&self, _name: &[u8]) -> bool {
-        false
     }
 
     /// The strictest verdict above `allow` on names that would lie strictly below `directory`: what moving it, removing it
@@ -153,6 +151,7 @@ impl Policy {
             Source::Rule(at) => self.profile.rules.get(at),
             Source::BuiltIn(_) => return built_in(OWN_FILES, Some("These files are gated's own.")),
             Source::Scratch(_) => return built_in(SCRATCH, None),
+            Source::Unreadable => return built_in(UNREADABLE, Some("Too many programs within each other.")),
             Source::Default | Source::Grant(_) => None,
         };
         match rule {
@@ -172,7 +171,7 @@ impl Policy {
         match verdict.basis {
             Source::Rule(at) => self.profile.rules.get(at).map_or(Lifetime::Attempt, |rule| rule.remember),
             Source::Default => Lifetime::Session,
-            Source::Grant(_) | Source::BuiltIn(_) | Source::Scratch(_) => Lifetime::Attempt,
+            Source::Grant(_) | Source::BuiltIn(_) | Source::Scratch(_) | Source::Unreadable => Lifetime::Attempt,
         }
     }
 
@@ -188,7 +187,7 @@ impl Policy {
         }
     }
 
-    fn needed(&self, level: Level, source: Source) -> Needed<'_> {
+    pub(super) fn needed(&self, level: Level, source: Source) -> Needed<'_> {
         Needed { authenticated: level == Level::Authenticate, group: self.group_of(source) }
     }
 
@@ -197,7 +196,7 @@ impl Policy {
     }
 
     /// Entries are numbered built-in first, then the rules, then scratch.
-    fn source(&self, entry: &Entry) -> Source {
+    pub(super) fn source(&self, entry: &Entry) -> Source {
         let (built_in, rules) = (self.profile.protected.len(), self.profile.rules.len());
         match entry.rule.checked_sub(built_in) {
             None => Source::BuiltIn(entry.rule),

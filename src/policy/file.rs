@@ -2,10 +2,12 @@
 //! file is an admin's or a user's: every mistake is an error with file, line and column, and nothing unknown is skipped.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use crate::common::access::{Access, Level};
@@ -103,19 +105,81 @@ pub(super) struct RuleTable {
     #[serde(default)]
     pub path: Vec<Spanned<String>>,
     #[serde(default)]
-    pub except: Vec<Spanned<String>>,
+    pub except: Vec<Spanned<ExceptTerm>>,
     pub remember: Option<Spanned<String>>,
     pub reason: Option<Spanned<String>>,
     #[serde(default)]
     pub examples: Examples,
     pub ask: Option<Spanned<AskTable>>,
+    #[serde(default)]
+    pub program: Vec<Spanned<String>>,
+    pub argv: Option<Spanned<Vec<Spanned<WordTerm>>>>,
+    #[serde(default)]
+    pub env: Vec<Spanned<String>>,
     // Terms of the language that this version does not hold; known by name so that the error can say so.
-    program: Option<Spanned<IgnoredAny>>,
-    argv: Option<Spanned<IgnoredAny>>,
     host: Option<Spanned<IgnoredAny>>,
     cidr: Option<Spanned<IgnoredAny>>,
     port: Option<Spanned<IgnoredAny>>,
     socket: Option<Spanned<IgnoredAny>>,
+}
+
+/// A word of an argv, or its alternatives.
+#[derive(Debug)]
+pub(super) enum WordTerm {
+    One(String),
+    Alternatives(Vec<String>),
+}
+
+/// A hole: a path, or an argv.
+#[derive(Debug)]
+pub(super) enum ExceptTerm {
+    Path(String),
+    Argv(Vec<Spanned<WordTerm>>),
+}
+
+// By hand: an untagged enum would lose the places.
+impl<'de> Deserialize<'de> for WordTerm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<WordTerm, D::Error> {
+        struct Words;
+        impl<'de> Visitor<'de> for Words {
+            type Value = WordTerm;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a word, or a list of words")
+            }
+
+            fn visit_str<E>(self, word: &str) -> Result<WordTerm, E> {
+                Ok(WordTerm::One(word.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<WordTerm, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(WordTerm::Alternatives)
+            }
+        }
+        from.deserialize_any(Words)
+    }
+}
+
+impl<'de> Deserialize<'de> for ExceptTerm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ExceptTerm, D::Error> {
+        struct Holes;
+        impl<'de> Visitor<'de> for Holes {
+            type Value = ExceptTerm;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path, or a list of words")
+            }
+
+            fn visit_str<E>(self, path: &str) -> Result<ExceptTerm, E> {
+                Ok(ExceptTerm::Path(path.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<ExceptTerm, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(ExceptTerm::Argv)
+            }
+        }
+        from.deserialize_any(Holes)
+    }
 }
 
 /// Who answers for a rule.
@@ -207,12 +271,25 @@ impl File {
 }
 
 impl RuleTable {
+    /// Whether the rule is one on programs.
+    pub fn is_exec(&self) -> bool {
+        self.access.get_ref().iter().any(|access| *access.get_ref() == Access::Exec)
+    }
+
     fn check_supported(&self, text: &Text) -> Result<(), PolicyError> {
         if self.access.get_ref().is_empty() {
-            return Err(text.error_at(&self.access, "a rule without an access; `read` or `write` was expected"));
+            let message = "a rule without an access; `read`, `write` or `exec` was expected";
+            return Err(text.error_at(&self.access, message));
         }
         for access in self.access.get_ref() {
             match access.get_ref() {
+                Access::Read | Access::Write if self.is_exec() => {
+                    let message = format!(
+                        "`{}` and `exec` in one rule: programs and files have rules of their own",
+                        access.get_ref()
+                    );
+                    return Err(text.error_at(access, message));
+                }
                 Access::Read | Access::Write | Access::Exec => {}
                 other => {
                     let message = format!("rules for `{other}` are not supported by this version");
@@ -220,21 +297,38 @@ impl RuleTable {
                 }
             }
         }
-        let terms = [
-            ("program", &self.program),
-            ("argv", &self.argv),
-            ("host", &self.host),
-            ("cidr", &self.cidr),
-            ("port", &self.port),
-            ("socket", &self.socket),
-        ];
+        let terms = [("host", &self.host), ("cidr", &self.cidr), ("port", &self.port), ("socket", &self.socket)];
         for (name, term) in terms {
             if let Some(term) = term {
                 return Err(text.error_at(term, format!("`{name}` in a rule is not supported by this version")));
             }
         }
+        self.check_terms(text)
+    }
+
+    /// Programs have `program`, `argv` and `env`, files have `path`.
+    fn check_terms(&self, text: &Text) -> Result<(), PolicyError> {
+        let id = self.id.get_ref();
+        if self.is_exec() {
+            return match self.path.first() {
+                Some(path) => {
+                    Err(text.error_at(path, "`path` is for files; a rule on programs has `program` and `argv`"))
+                }
+                None if self.program.is_empty() => {
+                    Err(text.error_at(&self.id, format!("rule `{id}` has no `program`")))
+                }
+                None => Ok(()),
+            };
+        }
+        let first = |list: &[Spanned<String>]| list.first().map(|value| value.span().start);
+        let argv = self.argv.as_ref().map(|value| value.span().start);
+        for (name, start) in [("program", first(&self.program)), ("argv", argv), ("env", first(&self.env))] {
+            if let Some(start) = start {
+                return Err(text.error(start, format!("`{name}` is for programs; a rule on files has `path`")));
+            }
+        }
         if self.path.is_empty() {
-            return Err(text.error_at(&self.id, format!("rule `{}` has no `path`", self.id.get_ref())));
+            return Err(text.error_at(&self.id, format!("rule `{id}` has no `path`")));
         }
         Ok(())
     }

@@ -7,10 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
 use crate::common::decision::{Lifetime, Width};
+use crate::common::exec::Command;
 use crate::common::id::{CallId, GrantId};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::scope::Pattern;
+
+use super::commands::CommandScope;
+use super::reading::{Reading, Subject};
 
 /// A scope, an access and a lifetime that somebody said yes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +23,10 @@ pub struct Grant {
     pub access: Access,
     /// What was asked for; always covered.
     pub object: RawPath,
-    /// How far the answer reaches.
+    /// How far the answer reaches; of an exec the program.
     pub pattern: Pattern,
+    /// How far it reaches among the command lines of the program, where the access is [`Access::Exec`].
+    pub command: Option<CommandScope>,
     pub lifetime: Lifetime,
     /// The call that it holds for; `None` for the whole session.
     pub call: Option<CallId>,
@@ -44,7 +50,8 @@ impl Grant {
     /// What an answer to `request` grants. The lifetime is cut to what the rule lets an answer create; a grant for one
     /// attempt is never stored ([`Grants::add`]). Not authenticated: whoever knows better sets it.
     ///
-    /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`.
+    /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`, and a
+    /// width that is not of the request's kind or would be every command line there is.
     pub fn from_answer(
         id: GrantId,
         request: &Request,
@@ -54,12 +61,20 @@ impl Grant {
         home: &RawPath,
     ) -> Result<Grant, TooBroad> {
         let pattern = scope(request, width, home)?;
-        let lifetime = lifetime.min(request.remember);
+        let command = match &request.execution {
+            Some(execution) if request.access == Access::Exec => {
+                let too_broad = || TooBroad { width, base: request.object.clone() };
+                Some(CommandScope::of(&request.object, execution, width).ok_or_else(too_broad)?)
+            }
+            _ => None,
+        };
+        let lifetime = lifetime.min(longest(request));
         Ok(Grant {
             id,
             access: request.access,
             object: request.object.clone(),
             pattern,
+            command,
             lifetime,
             call: (lifetime != Lifetime::Session).then_some(request.call),
             authenticated: false,
@@ -76,7 +91,20 @@ impl Grant {
     /// Whether it would have lifted this request, had it been there before.
     pub fn answers(&self, request: &Request) -> bool {
         let needed = Needed { authenticated: request.level == Level::Authenticate, group: request.group.as_deref() };
-        self.holds_for(request.access, request.call, needed) && self.pattern.matches(&request.object)
+        let reaches = match (&self.command, &request.execution) {
+            (Some(scope), Some(execution)) => longest(request) > Lifetime::Attempt && scope.answers(execution),
+            (None, _) => request.access != Access::Exec,
+            (Some(_), None) => false,
+        };
+        reaches && self.holds_for(request.access, request.call, needed) && self.pattern.matches(&request.object)
+    }
+
+    /// How far it reaches, as a person reads it: a pattern on paths, or a command line with `…` for any further words.
+    pub fn scope(&self) -> String {
+        match &self.command {
+            Some(scope) => scope.shown(&self.object),
+            None => self.pattern.to_string(),
+        }
     }
 
     fn holds_for(&self, access: Access, call: CallId, needed: Needed<'_>) -> bool {
@@ -94,21 +122,37 @@ pub(super) struct Needed<'a> {
     pub group: Option<&'a str>,
 }
 
+/// The longest lifetime that an answer to this request may have: what its rule says, and this attempt alone if nobody was
+/// shown the whole of it, or it has no name that would mean the same another time.
+pub fn longest(request: &Request) -> Lifetime {
+    let is_whole = match &request.execution {
+        Some(execution) => execution.words_left_out == 0 && !request.object.as_bytes().ends_with(b" (deleted)"),
+        None => request.access != Access::Exec,
+    };
+    if is_whole { request.remember } else { Lifetime::Attempt }
+}
+
 /// The widths that a person may be offered, from narrow to wide.
 pub fn offered_widths(request: &Request, home: &RawPath) -> Vec<Width> {
-    let wider: &[Width] = match request.remember {
-        // An answer that is not kept reaches no further than the attempt.
-        Lifetime::Attempt => &[],
-        Lifetime::Call | Lifetime::Session => &[Width::Directory, Width::Tree],
-    };
     let mut widths = vec![Width::Exact];
-    widths.extend(wider.iter().filter(|&&width| scope(request, width, home).is_ok()));
+    // An answer that is not kept reaches no further than the attempt.
+    if longest(request) == Lifetime::Attempt {
+        return widths;
+    }
+    let is_fit = |width: Width| match (&request.execution, request.access) {
+        (Some(execution), Access::Exec) => CommandScope::of(&request.object, execution, width).is_some(),
+        (None, Access::Exec) => false,
+        _ => scope(request, width, home).is_ok(),
+    };
+    let wider = [Width::Directory, Width::Tree, Width::Prefix, Width::Program];
+    widths.extend(wider.into_iter().filter(|&width| is_fit(width)));
     widths
 }
 
 /// The paths that an answer of this width covers.
 fn scope(request: &Request, width: Width, home: &RawPath) -> Result<Pattern, TooBroad> {
-    if width == Width::Exact {
+    let is_of_command = matches!(width, Width::Prefix | Width::Program);
+    if request.access == Access::Exec || width == Width::Exact {
         return Ok(Pattern::literal(&request.object));
     }
     let base = match request.object.parent() {
@@ -116,7 +160,7 @@ fn scope(request: &Request, width: Width, home: &RawPath) -> Result<Pattern, Too
         _ => request.object.clone(),
     };
     let everything = base.components().next().is_none() || RawPath::from("/home").is_within(&base);
-    if everything || home.is_within(&base) {
+    if everything || is_of_command || home.is_within(&base) {
         return Err(TooBroad { width, base });
     }
     Ok(if width == Width::Tree { Pattern::tree_of(&base) } else { Pattern::children_of(&base) })
@@ -207,6 +251,36 @@ impl Grants {
         let names: Vec<&[u8]> = path.components().collect();
         let covers = |at: &usize| self.get(*at).is_some_and(|grant| grant.pattern.matches_names(&names));
         self.wide.iter().copied().find(|at| holds(at) && covers(at))
+    }
+
+    /// The position of a grant that holds for this command.
+    pub(super) fn find_exec(&self, command: &Command, call: CallId, needed: Needed<'_>) -> Option<usize> {
+        let program = &command.asked.program;
+        let holds = |at: &usize| {
+            self.get(*at).is_some_and(|grant| {
+                grant.holds_for(Access::Exec, call, needed)
+                    && grant.command.as_ref().is_some_and(|scope| scope.covers(command))
+            })
+        };
+        // The path of what has no name is what any file may be called.
+        self.by_object.get(&program.path).filter(|_| program.is_named)?.iter().copied().find(holds)
+    }
+
+    /// Whether a grant for a script holds for its interpreter, which was told nothing but to run it with the same words:
+    /// `node /usr/bin/npm publish` where `npm publish` was approved.
+    pub(super) fn holds_for_script(
+        &self,
+        reading: &Reading<'_>,
+        command: &Command,
+        call: CallId,
+        needed: Needed<'_>,
+    ) -> bool {
+        let Subject::Program(script) = reading.subject else { return false };
+        let own = self.by_object.get(&script.path).filter(|_| reading.is_plain_script && script.is_named);
+        own.into_iter().flatten().filter_map(|&at| self.get(at)).any(|grant| {
+            grant.holds_for(Access::Exec, call, needed)
+                && grant.command.as_ref().is_some_and(|scope| scope.covers_script(reading, command))
+        })
     }
 
     /// The position of a grant that holds for everything that `pattern` matches.

@@ -29,7 +29,7 @@ impl Entry {
     }
 
     /// Smaller is stronger.
-    fn rank(&self) -> (Reverse<Level>, Reverse<bool>, usize) {
+    pub fn rank(&self) -> (Reverse<Level>, Reverse<bool>, usize) {
         (Reverse(self.level), Reverse(self.others), self.rule)
     }
 }

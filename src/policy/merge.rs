@@ -16,7 +16,8 @@ use crate::common::scope::{NameGlob, Pattern, Reach};
 use crate::common::wire::Network;
 
 use super::ceiling;
-use super::file::{self, File, RuleTable, Text};
+use super::execrule;
+use super::file::{self, ExceptTerm, File, RuleTable, Text};
 use super::load::{self, Context, PolicyError};
 use super::model::{Defaults, GrantLimits, Profile, Prompt, Rule};
 
@@ -29,7 +30,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What stands for `~` and `{name}`.
-struct Names<'a> {
+pub(super) struct Names<'a> {
     context: &'a Context,
     vars: BTreeMap<String, RawPath>,
 }
@@ -131,7 +132,7 @@ fn var(name: &str, text: &Text, value: &Spanned<String>, context: &Context) -> R
 
 impl Names<'_> {
     /// A pattern with `~` and `{name}` in it. What is substituted is plain text, whatever characters it has.
-    fn pattern(&self, text: &Text, value: &Spanned<String>) -> Result<Pattern, PolicyError> {
+    pub fn pattern(&self, text: &Text, value: &Spanned<String>) -> Result<Pattern, PolicyError> {
         let full = self.substitute(text, value)?;
         Pattern::parse(&full).map_err(|error| text.error_at(value, format!("`{}`: {error}", value.get_ref())))
     }
@@ -248,14 +249,26 @@ fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, Polic
         line: text.place(table.id.span().start).0,
         access,
         path: names.patterns(text, &table.path)?,
-        except: names.patterns(text, &table.except)?,
+        except: if table.is_exec() { Vec::new() } else { path_holes(names, text, table)? },
+        exec: if table.is_exec() { Some(execrule::terms(names, text, table)?) } else { None },
         level: table.level,
         remember: remember(text, table)?,
         group: group(text, table)?,
         reason: table.reason.as_ref().map(|value| sentence(text, value)).transpose()?,
     };
-    check_examples(names, text, table, &rule)?;
+    match &rule.exec {
+        Some(terms) => execrule::check_examples(names, text, table, &rule, terms)?,
+        None => check_examples(names, text, table, &rule)?,
+    }
     Ok(rule)
+}
+
+fn path_holes(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Vec<Pattern>, PolicyError> {
+    let hole = |value: &Spanned<ExceptTerm>| match value.get_ref() {
+        ExceptTerm::Path(path) => names.pattern(text, &Spanned::new(value.span(), path.clone())),
+        ExceptTerm::Argv(_) => Err(text.error_at(value, "a list of words in a rule for files; a path was expected")),
+    };
+    table.except.iter().map(hole).collect()
 }
 
 /// A text that is shown to a person: one line of at most 200 characters.

@@ -8,27 +8,45 @@
 //! | [`mod@load`] | where profiles are looked up, and what they extend |
 //! | `merge` | files laid over each other, `~` and variables substituted, what is refused |
 //! | [`ceiling`] | the admin's limit on everybody: who may start sessions |
+//! | `execrule` | the terms of a rule on programs, and its examples |
 //! | [`decide`] | the verdict on one access to one path, independent of the order of rules |
+//! | `execution` | the verdict on one execve(2) |
+//! | `reading` | what a command line means, with `git`, `linker` and `interpreters` for those that need it |
+//! | `programs` | which rules speak of a program |
+//! | [`mod@variables`] | environment variables that carry code |
 //! | [`grants`] | the answers that outlive their request |
+//! | `commands` | how far an answer to an execve(2) reaches |
 //! | [`explain`] | a verdict in words |
 //! | [`plan`] | what the floor may give natively |
 //! | [`regions`] | where reads have to be held |
 
 pub mod ceiling;
+mod commands;
 pub mod decide;
+mod execrule;
+mod execution;
 pub mod explain;
 mod file;
+mod git;
 pub mod grants;
 mod index;
+mod interpreters;
+mod linker;
 pub mod load;
 mod merge;
 pub mod model;
 pub mod plan;
+mod programs;
+mod reading;
 pub mod regions;
+pub mod variables;
 
 pub use ceiling::Ceiling;
+pub use commands::CommandScope;
 pub use decide::{Policy, Source, Verdict};
 pub use file::MAX_FILE;
 pub use grants::{Grant, Grants, TooBroad};
 pub use load::{Context, PolicyError, ProfileSelector, load};
 pub use model::Profile;
+pub use programs::Follow;
+pub use reading::operand;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
+use crate::common::argv::{ArgvPattern, WordGlob};
 use crate::common::decision::Lifetime;
 use crate::common::path::RawPath;
 use crate::common::scope::{NameGlob, Pattern};
@@ -53,9 +54,12 @@ pub struct Rule {
     /// From 1: the line of the rule's `id`.
     pub line: u32,
     pub access: Vec<Access>,
+    /// Empty in a rule for [`Access::Exec`].
     pub path: Vec<Pattern>,
     /// Holes in this rule, and in no other.
     pub except: Vec<Pattern>,
+    /// What a rule for [`Access::Exec`] speaks about; such a rule is for nothing else.
+    pub exec: Option<ExecTerms>,
     pub level: Level,
     /// The longest lifetime that an answer may create.
     pub remember: Lifetime,
@@ -64,8 +68,46 @@ pub struct Rule {
     pub reason: Option<String>,
 }
 
+/// The programs and command lines of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecTerms {
+    pub program: Vec<ProgramPattern>,
+    /// `None`: whatever the words are.
+    pub argv: Option<ArgvPattern>,
+    /// Holes in this rule, and in no other.
+    pub except: Vec<ArgvPattern>,
+    /// The rule speaks only of what gets one of these variables; empty: of everything.
+    pub env: Vec<VariablePattern>,
+}
+
+/// Programs by their resolved path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProgramPattern {
+    Path(Pattern),
+    /// `@path`: every program that is root's, in directories that are root's.
+    System,
+    /// `@path/NAME`: one of those with this name.
+    SystemName(NameGlob),
+}
+
+/// `NAME`, whatever its value, or `NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariablePattern {
+    pub name: NameGlob,
+    pub value: Option<WordGlob>,
+}
+
+impl VariablePattern {
+    /// Whether this `NAME=VALUE` of an environment is meant.
+    pub fn matches(&self, variable: &[u8]) -> bool {
+        let mut halves = variable.splitn(2, |&byte| byte == b'=');
+        let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+        self.name.matches(name) && self.value.as_ref().is_none_or(|own| own.matches_exactly(value))
+    }
+}
+
 impl Rule {
-    /// Whether the rule speaks about `path`.
+    /// Whether the rule, one on files, speaks about `path`.
     pub fn matches(&self, path: &RawPath) -> bool {
         self.path.iter().any(|pattern| pattern.matches(path)) && !self.except.iter().any(|hole| hole.matches(path))
     }
@@ -107,8 +149,8 @@ impl Defaults {
 }
 
 impl Default for Defaults {
-    /// What holds where a profile is silent: writes are asked for. The other accesses are not held by this version, and the
-    /// loader refuses a file that expects it.
+    /// What holds where a profile is silent: writes are asked for. Of the other accesses this version holds `read` and
+    /// `exec`; the loader refuses a file that expects more of it.
     fn default() -> Defaults {
         Defaults {
             read: Level::Allow,

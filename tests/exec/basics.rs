@@ -17,6 +17,24 @@ write = "allow"
 exec = "notify"
 "#;
 
+/// Every program is judged, allowed, and nothing is recorded of it.
+pub const NOTIFY_NOTHING: &str = r#"
+schema = 1
+
+[profile]
+name = "judged"
+
+[defaults]
+write = "allow"
+exec = "allow"
+
+[[rule]]
+id = "nowhere"
+access = ["exec"]
+program = ["/nowhere/**"]
+level = "deny"
+"#;
+
 fn a_shell_runs_its_commands() {
     let sandbox = Sandbox::new();
     sandbox.profile(NOTIFY);

@@ -4,8 +4,11 @@
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
 mod basics;
+mod call;
+mod errors;
 #[path = "../support/mod.rs"]
 mod support;
+mod ways;
 
 use std::process::ExitCode;
 
@@ -17,11 +20,14 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] = &[("basics", basics::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[("basics", basics::TESTS), ("errors", errors::TESTS), ("ways", ways::TESTS)];
 
-const INSIDE: &[&[Inside]] = &[];
+const INSIDE: &[&[Inside]] = &[errors::INSIDE, ways::INSIDE];
 
 fn main() -> ExitCode {
+    if ways::show_argv() {
+        return ExitCode::SUCCESS;
+    }
     let args: Vec<String> = std::env::args().collect();
     if args.get(1).is_some_and(|arg| arg == "--inside") {
         let name = args.get(2).cloned().unwrap_or_default();

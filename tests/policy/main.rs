@@ -2,9 +2,11 @@
 
 mod ceiling;
 mod decide;
+mod exec;
 mod grants;
 mod load;
 mod patterns;
 mod plan;
 mod profiles;
+mod readings;
 mod sample;

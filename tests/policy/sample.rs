@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gated::common::access::{Access, Level};
 use gated::common::decision::Lifetime;
+use gated::common::exec::{Command, Program, Step};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::path::RawPath;
 use gated::common::request::{Operation, Request, RuleRef, Who};
@@ -106,4 +107,23 @@ pub fn any_pattern() -> impl Strategy<Value = String> {
 
 pub fn any_level() -> impl Strategy<Value = Level> {
     prop::sample::select(vec![Level::Allow, Level::Notify, Level::Ask, Level::Authenticate, Level::Deny])
+}
+
+/// A command as the supervisor finds it. The first word is the program's path; argv\[0\] is its name, or what stands before
+/// an `=` in front: `git-push=/usr/bin/git origin`. What is below `/usr` or `/bin` is the system's.
+pub fn command(line: &str) -> Command {
+    let mut words = shlex::split(line).expect("words").into_iter();
+    let first = words.next().expect("a program");
+    let (called, program) = match first.split_once('=') {
+        Some((called, program)) => (called.to_owned(), program.to_owned()),
+        None => (first.rsplit('/').next().unwrap_or_default().to_owned(), first),
+    };
+    let argv = std::iter::once(called).chain(words).map(String::into_bytes).collect();
+    let asked = Step { program: file(&program), argv };
+    Command { asked, interpreters: Vec::new(), loader: None, operand: None, variables: Vec::new() }
+}
+
+pub fn file(program: &str) -> Program {
+    let is_of_system = ["/usr/", "/bin/", "/lib"].iter().any(|system| program.starts_with(system));
+    Program { path: path(program), is_named: true, is_of_system }
 }

@@ -296,7 +296,7 @@ impl Manager {
                 ("session", Variant::from(session.0)),
                 ("user", Variant::from(user)),
                 ("access", Variant::from(grant.access.as_str())),
-                ("scope", Variant::from(grant.pattern.to_string())),
+                ("scope", Variant::from(grant.scope())),
                 ("object", Variant::from(grant.object.as_bytes().to_vec())),
                 ("lifetime", Variant::from(grant.lifetime.as_str())),
                 ("by", Variant::from(text::escaped(grant.by.as_bytes()))),

@@ -13,8 +13,9 @@ use super::format::Format;
 use super::misc::Registry;
 use super::program::{Identity, Pinned, Programs};
 use crate::common::errno::Errno;
-use crate::common::exec::{Command, Step};
-use crate::policy::Policy;
+use crate::common::exec::{Command, Program, Step};
+use crate::policy::{Policy, operand};
+use crate::session::decode::{At, Links};
 use crate::session::resolve::Resolver;
 use crate::session::target::{Target, Unreadable};
 
@@ -103,13 +104,25 @@ impl Around<'_> {
         let is_script = !interpreters.is_empty() && attempt.directory == libc::AT_FDCWD;
         let script = is_script.then(|| (attempt.path.clone(), asked_identity));
         let loader = loader.map(|path| self.programs.loader(self.resolver, self.target, &path)).transpose()?;
-        let mut command = Command { asked: first, interpreters, loader, variables: Vec::new() };
+        let operand = self.operand(&first)?;
+        let mut command = Command { asked: first, interpreters, loader, operand, variables: Vec::new() };
         let has_environment = self.policy.asks_for_environment(&command);
         if has_environment {
             let all = words(self.target, attempt.environment)?;
             command.variables = judged_variables(self.policy, all.as_slice().iter().map(Vec::as_slice));
         }
         Ok(Found { command: Arc::new(command), runs, script, changed, is_unknown, has_environment })
+    }
+
+    /// The file among the words of a command that its program would open as another program's, at this moment.
+    fn operand(&self, asked: &Step) -> Result<Option<Program>, Unreadable> {
+        let Some(path) = operand(asked).and_then(|path| CString::new(path).ok()) else { return Ok(None) };
+        let at = At { directory: libc::AT_FDCWD, path: Ok(path), links: Links::All };
+        match self.resolver.object(self.target, &at, true) {
+            Ok(object) => Ok(self.programs.called(&object).ok()),
+            Err(Unreadable::Native(_)) => Ok(None),
+            Err(Unreadable::Gone) => Err(Unreadable::Gone),
+        }
     }
 
     /// `bprm->filename`: what an interpreter is told to open.

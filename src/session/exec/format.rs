@@ -22,7 +22,7 @@ pub enum Format {
     Script { interpreter: CString, argument: Option<CString> },
     /// By itself, with this loader if it has one.
     Elf { loader: Option<CString> },
-    /// As a program of another machine: the kernel may know it, the filter does not let it run.
+    /// As a program with 32 bits: the kernel may know it, the filter does not let it run.
     Foreign,
     /// Not at all, unless binfmt_misc knows it: `ENOEXEC`.
     Unknown,
@@ -123,9 +123,13 @@ fn elf(file: BorrowedFd<'_>, head: &[u8; HEAD]) -> Format {
         return Format::Unknown;
     }
     const ELFCLASS64: u8 = 2;
-    let is_ours = head.get(4) == Some(&ELFCLASS64) && number::<2>(head, 18) == Some(u64::from(OUR_MACHINE));
-    if !is_ours {
-        return Format::Foreign;
+    let machine = number::<2>(head, 18);
+    let is = |of: u16| machine == Some(u64::from(of));
+    if head.get(4) != Some(&ELFCLASS64) {
+        return if is(libc::EM_386) || is(libc::EM_ARM) || is(OUR_MACHINE) { Format::Foreign } else { Format::Unknown };
+    }
+    if !is(OUR_MACHINE) {
+        return Format::Unknown;
     }
     Format::Elf { loader: loader_of(file, head).unwrap_or_default() }
 }

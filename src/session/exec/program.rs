@@ -87,17 +87,25 @@ impl Programs {
             _ => return Err(Errno::ACCES.into()),
         }
         sys::may_access(object.handle.as_fd(), libc::X_OK | libc::R_OK)?;
-        let identity = (stat.st_dev, stat.st_ino);
-        // What a link of procfs or a descriptor leads to may have lost its name, or never had one.
-        let is_named = stat.st_nlink > 0 && leads_to(&object.path, identity);
-        let is_of_system = is_named && is_roots_alone(stat.st_uid, stat.st_mode) && self.is_of_system(&object.path);
         Ok(Pinned {
-            identity,
-            program: Program { path: object.path, is_named, is_of_system },
+            identity: (stat.st_dev, stat.st_ino),
+            program: self.named(&object, &stat),
             changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
             size: stat.st_size,
             handle: object.handle,
         })
+    }
+
+    /// What a file is called.
+    pub fn called(&self, object: &Object) -> Result<Program, Errno> {
+        Ok(self.named(object, &fstat(&object.handle)?))
+    }
+
+    fn named(&self, object: &Object, stat: &rustix::fs::Stat) -> Program {
+        // What a link of procfs or a descriptor leads to may have lost its name, or never had one.
+        let is_named = stat.st_nlink > 0 && leads_to(&object.path, (stat.st_dev, stat.st_ino));
+        let is_of_system = is_named && is_roots_alone(stat.st_uid, stat.st_mode) && self.is_of_system(&object.path);
+        Program { path: object.path.clone(), is_named, is_of_system }
     }
 
     /// Whether all directories above are root's alone.

@@ -13,22 +13,26 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::fstat;
+use rustix::fs::{FileType, fstat, stat};
 
 use self::survey::Survey;
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::wire::Identity;
 use crate::policy::decide::Policy;
+use crate::session::judge::Wanted;
+use crate::session::resolve::{Object, path_of};
 use crate::tool::fanotify::{Group, Reach};
 use crate::tool::keeper::Keeper;
 use crate::tool::privileges::PrivilegeError;
-use crate::tool::regions::{self, HeldMount, Order, RegionError, Regions, rebased};
+use crate::tool::regions::{self, HeldMount, Order, RegionError, Regions, mount_of, rebased};
 
 pub use self::serve::{Court, HeldReads, serve};
 
 /// Inodes whose names are remembered; of more, only the names of the moment count.
 const REMEMBERED_AT_MOST: usize = 65_536;
+/// Names of one inode that are remembered.
+const NAMES_AT_MOST: usize = 8;
 
 /// Reads cannot be held, but the profile needs it.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +67,7 @@ pub struct Reads {
 #[derive(Default)]
 struct Marked {
     /// The names at which they became guarded, by device and inode.
-    names: HashMap<(u64, u64), RawPath>,
+    names: HashMap<(u64, u64), Vec<RawPath>>,
     /// Directories in which something is being made, and by how many.
     making: HashMap<(u64, u64), usize>,
     /// Directories that are marked for good.
@@ -115,6 +119,24 @@ impl Reads {
         self.regions.held.len()
     }
 
+    /// Whether all opens through the mount that this came through are held.
+    pub fn holds_mount_of(&self, object: BorrowedFd<'_>) -> bool {
+        mount_of(object).is_ok_and(|mount| self.regions.held.contains_key(&mount))
+    }
+
+    /// The read of what is open here or pinned, by every name that counts; nothing for what is neither file nor directory. Needs
+    /// a thread as [`crate::session::resolve::path_of`] does.
+    pub fn wanted(&self, file: BorrowedFd<'_>) -> Result<Vec<Wanted>, Errno> {
+        let kind = FileType::from_raw_mode(fstat(file)?.st_mode);
+        if !matches!(kind, FileType::RegularFile | FileType::Directory) {
+            return Ok(Vec::new());
+        }
+        let path = judged_path(path_of(file)?, file)?;
+        let mut names = self.other_names(mount_of(file)?, file, &path);
+        names.push(path);
+        Ok(names.into_iter().map(|name| Wanted::reading(name, kind == FileType::Directory)).collect())
+    }
+
     fn marked(&self) -> MutexGuard<'_, Marked> {
         self.marked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,8 +150,11 @@ impl Reads {
         if is_directory {
             marked.directories.insert(identity);
         }
-        if marked.names.len() < REMEMBERED_AT_MOST {
-            marked.names.insert(identity, path.clone());
+        let has_room = marked.names.len() < REMEMBERED_AT_MOST;
+        match marked.names.get_mut(&identity) {
+            Some(names) if names.len() < NAMES_AT_MOST && !names.contains(path) => names.push(path.clone()),
+            None if has_room => drop(marked.names.insert(identity, vec![path.clone()])),
+            _ => {}
         }
         self.group.mark_inode(object, reach).map_err(|error| Errno::of(&error))
     }
@@ -156,9 +181,16 @@ impl Reads {
         }
         let marked = self.marked();
         if !marked.names.is_empty()
-            && let Ok(identity) = identity(file)
+            && let Ok(own) = identity(file)
         {
-            names.extend(marked.names.get(&identity).cloned());
+            names.extend(marked.names.get(&own).into_iter().flatten().cloned());
+            // What came from outside into a directory that is held has no name of its own here.
+            if let Some(parent) = path.parent()
+                && let Ok(directory) = stat(parent.as_path())
+                && let Some(known) = marked.names.get(&(directory.st_dev, directory.st_ino))
+            {
+                names.extend(known.iter().map(|name| name.join(path.file_name())));
+            }
         }
         names.retain(|name| name != path);
         names
@@ -177,6 +209,14 @@ fn names_by_mount(held: &HeldMount, path: &RawPath) -> Vec<RawPath> {
 fn identity(object: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
     let stat = fstat(object)?;
     Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Of a file that was removed, the last path that it had.
+fn judged_path(path: RawPath, file: BorrowedFd<'_>) -> Result<RawPath, Errno> {
+    if !path.as_bytes().ends_with(b" (deleted)") {
+        return Ok(path);
+    }
+    Object { handle: file.try_clone_to_owned().map_err(|error| Errno::of(&error))?, path }.judged_path()
 }
 
 /// A directory that is held while something is made in it.

@@ -16,12 +16,9 @@ use super::ReadsError;
 use super::event::Opener;
 use crate::common::errno::Errno;
 use crate::common::id::CallId;
-use crate::common::path::RawPath;
 use crate::session::calls::{Call, Calls};
-use crate::session::judge::{Approvals, Halt, Wanted};
+use crate::session::judge::{Approvals, Halt};
 use crate::session::perform::Performer;
-use crate::session::resolve::Object;
-use crate::session::resolve::path_of;
 use crate::session::sys;
 use crate::tool::fanotify::Event;
 use crate::tool::regions::mount_of;
@@ -163,18 +160,18 @@ impl Server {
         if !self.reads.regions.mounts.contains(&mount) && !opener.is_inside() {
             return true;
         }
-        let allow = self.permits(court, &opener, event, mount, may_ask);
+        let allow = self.permits(court, &opener, event, may_ask);
         if let Some((call, number)) = opener.leave() {
             self.know(event.thread, call, number);
         }
         allow
     }
 
-    fn permits(&self, court: &Court, opener: &Opener<'_>, event: &Event, mount: u64, may_ask: bool) -> bool {
+    fn permits(&self, court: &Court, opener: &Opener<'_>, event: &Event, may_ask: bool) -> bool {
         let foresee = || (!may_ask).then_some(Errno::ACCES);
         let mut approvals = Approvals::default();
         for _ in 0..TRIES_AT_MOST {
-            let Ok(wanted) = self.wanted(event, mount) else { return false };
+            let Ok(wanted) = self.reads.wanted(event.file.as_fd()) else { return false };
             match court.performer.judge().permit(opener, &wanted, &mut approvals, foresee) {
                 Ok(_permit) => return true,
                 Err(Halt::Again) => {}
@@ -182,19 +179,6 @@ impl Server {
             }
         }
         false
-    }
-
-    /// The read, by every name that counts.
-    fn wanted(&self, event: &Event, mount: u64) -> Result<Vec<Wanted>, Errno> {
-        let file = event.file.as_fd();
-        let is_directory = {
-            let mode = rustix::fs::fstat(file)?.st_mode;
-            rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::Directory
-        };
-        let path = judged_path(path_of(file)?, file)?;
-        let mut names = self.reads.other_names(mount, file, &path);
-        names.push(path);
-        Ok(names.into_iter().map(|name| Wanted::reading(name, is_directory)).collect())
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<i32, Known>> {
@@ -229,12 +213,4 @@ impl Server {
             known.insert(thread, Known { pidfd, call, number });
         }
     }
-}
-
-/// Of a file that was removed, the last path that it had.
-fn judged_path(path: RawPath, file: std::os::fd::BorrowedFd<'_>) -> Result<RawPath, Errno> {
-    if !path.as_bytes().ends_with(b" (deleted)") {
-        return Ok(path);
-    }
-    Object { handle: file.try_clone_to_owned().map_err(|error| Errno::of(&error))?, path }.judged_path()
 }

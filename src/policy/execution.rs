@@ -1,0 +1,154 @@
+//! The verdict on one execve(2). Runs in the supervisor on every exec of a session whose profile has something to say about
+//! programs: pure, the same answer whatever the order of rules, and no work that grows with the policy but for the rules
+//! that name the program.
+//!
+//! Each run of a command ([`super::reading`]) is held against the rules that match a faithful reading, or else against
+//! `[defaults]`; then rules above `allow` that match any other reading are added. The strictest of all decides.
+
+use std::cell::Cell;
+
+use crate::common::access::Level;
+use crate::common::exec::Command;
+use crate::common::id::CallId;
+
+use super::decide::{Policy, Source, Verdict};
+use super::grants::Grants;
+use super::index::Entry;
+use super::model::ExecTerms;
+use super::programs::stronger;
+use super::reading::{self, Reading, Run};
+use super::variables;
+
+/// What policy says of a command by itself, without grants.
+struct Basis {
+    level: Level,
+    source: Source,
+}
+
+/// What is known of the environment that a command gets.
+#[derive(Clone, Copy)]
+enum Environment<'a> {
+    /// Its variables that matter.
+    Known(&'a [Vec<u8>]),
+    /// Nothing; whether it would matter is to be put here.
+    Unknown(&'a Cell<bool>),
+}
+
+impl Policy {
+    /// The verdict on executing this, for an attempt of this call.
+    pub fn decide_exec(&self, command: &Command, call: CallId, grants: &Grants) -> Verdict {
+        let basis = self.basis(command, Environment::Known(&command.variables), Some((call, grants)));
+        let granted = match basis.level {
+            Level::Allow | Level::Deny => None,
+            Level::Notify | Level::Ask | Level::Authenticate => {
+                grants.find_exec(command, call, self.needed(basis.level, basis.source))
+            }
+        };
+        match granted {
+            Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis: basis.source },
+            None => Verdict { level: basis.level, source: basis.source, basis: basis.source },
+        }
+    }
+
+    /// Whether any execve(2) may be anything but allowed without a word, so that each has to be judged.
+    pub fn judges_exec(&self) -> bool {
+        let mut rules = self.profile().rules.iter();
+        self.profile().defaults.exec > Level::Allow
+            || rules.any(|rule| rule.level > Level::Allow && rule.exec.is_some())
+    }
+
+    /// Whether the verdict may depend on the environment, or an answer to it would: then the variables for which
+    /// [`Policy::judges_variable`] is true belong into [`Command::variables`] before [`Policy::decide_exec`]. To be asked
+    /// with none in there; where it is false, they may stay out.
+    pub fn asks_for_environment(&self, command: &Command) -> bool {
+        let matters = Cell::new(false);
+        let basis = self.basis(command, Environment::Unknown(&matters), None);
+        matters.get() || !matches!(basis.level, Level::Allow | Level::Deny)
+    }
+
+    /// Whether an environment variable of this name belongs into [`Command::variables`].
+    pub fn judges_variable(&self, name: &[u8]) -> bool {
+        let terms = self.profile().rules.iter().filter_map(|rule| rule.exec.as_ref());
+        variables::carries_code(name) || terms.flat_map(|terms| &terms.env).any(|own| own.name.matches(name))
+    }
+
+    fn basis(&self, command: &Command, environment: Environment<'_>, grants: Option<(CallId, &Grants)>) -> Basis {
+        let Some(runs) = reading::of(command) else {
+            return Basis { level: Level::Deny, source: Source::Unreadable };
+        };
+        let lifted = |reading: &Reading<'_>, entry: &Entry| {
+            grants.is_some_and(|(call, grants)| {
+                entry.level < Level::Deny
+                    && grants.holds_for_script(reading, command, call, self.needed(entry.level, self.source(entry)))
+            })
+        };
+        let of_runs = runs.iter().map(|run| self.of_run(run, environment, &lifted));
+        let strictest = of_runs.reduce(|one, other| if is_stricter(&other, &one) { other } else { one });
+        match strictest {
+            Some((level, entry)) => Basis { level, source: entry.map_or(Source::Default, |entry| self.source(entry)) },
+            None => Basis { level: Level::Deny, source: Source::Unreadable },
+        }
+    }
+
+    /// The level of one run, and the rule that gives it; without one it is the default.
+    fn of_run(
+        &self,
+        run: &Run<'_>,
+        environment: Environment<'_>,
+        lifted: &dyn Fn(&Reading<'_>, &Entry) -> bool,
+    ) -> (Level, Option<&Entry>) {
+        let (mut faithful, mut other) = (None, None);
+        for reading in &run.readings {
+            let speaks = |entry: &Entry| {
+                (reading.is_faithful || entry.level > Level::Allow)
+                    && self
+                        .terms(entry)
+                        .is_some_and(|terms| terms.speaks_of(reading, entry.level) && applies(terms, environment))
+            };
+            let best = self.programs.strongest(reading, speaks);
+            if reading.is_faithful {
+                faithful = stronger(faithful, best);
+            } else if let Some(entry) = best.filter(|entry| !lifted(reading, entry)) {
+                other = stronger(other, Some(entry));
+            }
+        }
+        let of_faithful = match faithful {
+            Some(entry) => (entry.level, faithful),
+            None => (self.profile().defaults.exec, None),
+        };
+        match other.map(|entry| (entry.level, other)) {
+            Some(other) if is_stricter(&other, &of_faithful) => other,
+            _ => of_faithful,
+        }
+    }
+
+    fn terms(&self, entry: &Entry) -> Option<&ExecTerms> {
+        match self.source(entry) {
+            Source::Rule(at) => self.profile().rules.get(at)?.exec.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// Of two at the same level, a rule comes before the default, which has nothing to say.
+fn is_stricter(one: &(Level, Option<&Entry>), other: &(Level, Option<&Entry>)) -> bool {
+    let strength = |of: &(Level, Option<&Entry>)| of.1.map(Entry::rank);
+    one.0 > other.0
+        || one.0 == other.0
+            && match (strength(one), strength(other)) {
+                (Some(one), Some(other)) => one < other,
+                (one, other) => one.is_some() && other.is_none(),
+            }
+}
+
+/// Whether the environment is what a rule is for.
+fn applies(terms: &ExecTerms, environment: Environment<'_>) -> bool {
+    match environment {
+        _ if terms.env.is_empty() => true,
+        Environment::Known(variables) => terms.env.iter().any(|own| variables.iter().any(|given| own.matches(given))),
+        Environment::Unknown(matters) => {
+            matters.set(true);
+            false
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Environment variables that carry code into a program, or make it run another one: whoever sets them chooses what an
+//! approved command really does. An answer holds only for the same set of them. Pure.
+
+/// Their names; `*` at the end stands for any bytes.
+pub const CODE_VARIABLES: [&str; 79] = [
+    // The run-time linker and the C library.
+    "LD_*",
+    "GLIBC_TUNABLES",
+    "GCONV_PATH",
+    // Shells.
+    "BASH_ENV",
+    "BASH_FUNC_*",
+    "BASHOPTS",
+    "ENV",
+    "FPATH",
+    "PROMPT_COMMAND",
+    "PS4",
+    "SHELLOPTS",
+    "ZDOTDIR",
+    // Interpreters and virtual machines.
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "NODE_REPL_EXTERNAL_MODULE",
+    "npm_config_*",
+    "NPM_CONFIG_*",
+    "DENO_*",
+    "BUN_*",
+    "PYTHON*",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PERL5DB",
+    "PERLLIB",
+    "RUBYLIB",
+    "RUBYOPT",
+    "BUNDLE_*",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "LUA_*",
+    "AWKPATH",
+    "AWKLIBPATH",
+    "TCLLIBPATH",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "JDK_JAVAC_OPTIONS",
+    "CLASSPATH",
+    "MAVEN_OPTS",
+    "MAVEN_ARGS",
+    "GRADLE_OPTS",
+    "JAVA_OPTS",
+    "DOTNET_*",
+    "CORECLR_*",
+    "COR_*",
+    "MONO_*",
+    "R_PROFILE*",
+    "R_ENVIRON*",
+    "JULIA_*",
+    "ERL_*",
+    "ELIXIR_ERL_OPTIONS",
+    // Builds.
+    "MAKEFLAGS",
+    "MAKEFILES",
+    "GNUMAKEFLAGS",
+    "MFLAGS",
+    "RUSTC*",
+    "RUSTDOC*",
+    "RUSTFLAGS",
+    "CARGO_BUILD_RUSTC*",
+    "CARGO_TARGET_*",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "GOFLAGS",
+    "GOTOOLCHAIN",
+    "GCC_EXEC_PREFIX",
+    "COMPILER_PATH",
+    // git, and what else runs an editor, a pager or a helper.
+    "GIT_*",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "MANPAGER",
+    "SSH_ASKPASS*",
+    "SUDO_ASKPASS",
+    "RSYNC_RSH",
+    "CVS_RSH",
+    "TAR_OPTIONS",
+    "DOCKER_*",
+    "OPENSSL_*",
+];
+
+/// Names that begin as those do and carry nothing of the kind.
+const HARMLESS: [&str; 14] = [
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_DATE",
+    "GIT_REFLOG_ACTION",
+    "GIT_TERMINAL_PROMPT",
+    "GIT_OPTIONAL_LOCKS",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONIOENCODING",
+    "PYTHONHASHSEED",
+    "PYTHONUTF8",
+];
+
+/// Whether a variable of this name is one of them.
+pub fn carries_code(name: &[u8]) -> bool {
+    let is_one = |own: &&str| match own.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin.as_bytes()),
+        None => name == own.as_bytes(),
+    };
+    CODE_VARIABLES.iter().any(is_one) && !HARMLESS.iter().any(|own| name == own.as_bytes())
+}
