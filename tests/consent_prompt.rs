@@ -87,7 +87,7 @@ fn execution(words: &[&[u8]]) -> Request {
 }
 
 fn exec_prompt(request: Request) -> Prompt {
-    let offers = [(Width::Exact, "git push origin main"), (Width::Prefix, "git push **"), (Width::Program, "git **")];
+    let offers = [(Width::Exact, "git push origin main"), (Width::Prefix, "git push …"), (Width::Program, "git …")];
     let offers = offers.map(|(width, scope)| Offer { width, scope: scope.to_owned() }).to_vec();
     Prompt { offers, ..prompt(request, 1, 0) }
 }

@@ -50,7 +50,7 @@ fn commands_have_widths_of_their_own() {
         ran.out.starts_with("Let through, for session e52266a8: dash wants to run this command: ./deploy "),
         "{ran:?}"
     );
-    assert!(ran.out.ends_with(", and all of deploy --message **\n"), "{ran:?}");
+    assert!(ran.out.ends_with(", and all of ./deploy --message …\n"), "{ran:?}");
     for words in [&["approve", FOURTH, "--scope", "tree"], &["approve", FIRST, "--scope", "prefix"]] {
         let ran = simulated.run(words);
         assert_eq!(ran.status, 6, "{ran:?}");

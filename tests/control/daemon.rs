@@ -347,7 +347,7 @@ pub fn command_to_run() -> Details {
         access: "exec".into(),
         operation: "execute".into(),
         object: b"/home/me/project/deploy".to_vec(),
-        offers: [("exact", "deploy"), ("prefix", "deploy --message **"), ("program", "deploy **")]
+        offers: [("exact", "deploy"), ("prefix", "./deploy --message …"), ("program", "./deploy …")]
             .map(|(width, scope)| (width.to_owned(), scope.to_owned()))
             .to_vec(),
         attempts: 1,
