@@ -37,5 +37,34 @@ pub fn judged(header: &str) -> String {
     format!("{}\n{EXEC_RULE}", WORKSPACE.replace("name = \"workspace-only\"", &format!("name = \"judged\"\n{header}")).replace("write = \"ask\"", "write = \"ask\"\nexec = \"notify\""))
 }
 
+/// `echo` is asked for, `true` is told, `id` is denied; everything else runs.
+pub const ASKS_FOR_ECHO: &str = r#"
+schema = 1
+
+[profile]
+name = "asks-for-echo"
+
+[vars]
+workspace = "@cwd"
+
+[[rule]]
+id = "echo"
+access = ["exec"]
+program = ["@path/echo"]
+level = "ask"
+
+[[rule]]
+id = "true"
+access = ["exec"]
+program = ["@path/true"]
+level = "notify"
+
+[[rule]]
+id = "id"
+access = ["exec"]
+program = ["@path/id"]
+level = "deny"
+"#;
+
 const EXEC_RULE: &str = r#"
 "#;
