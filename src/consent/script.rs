@@ -166,9 +166,7 @@ impl Entry {
         }
         let Some(execution) = &request.execution else { return false };
         let word = |at: usize| Some(execution.argv.get(at.checked_add(1)?)?.as_bytes());
-        let words = |pattern: &ArgvPattern| {
-            execution.words_left_out == 0 && pattern.matches(word, Strictness::Exact)
-        };
+        let words = |pattern: &ArgvPattern| execution.words_left_out == 0 && pattern.matches(word, Strictness::Exact);
         self.program.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
             && self.argv.as_ref().is_none_or(words)
     }

@@ -356,11 +356,7 @@ impl Judge {
     }
 
     /// The strictest verdict on the object and on what its change touches besides, and the grant, with who gave it, if one decided.
-    fn verdict(
-        &self,
-        target: &dyn Held,
-        wanted: &Wanted,
-    ) -> Result<(Verdict, CallId, Option<Given>), Halt> {
+    fn verdict(&self, target: &dyn Held, wanted: &Wanted) -> Result<(Verdict, CallId, Option<Given>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         let call = if grants.is_empty() { target.main_call() } else { target.call_id()? };
         let mut strictest = match &wanted.command {

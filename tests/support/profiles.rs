@@ -34,7 +34,12 @@ level = "allow"
 /// As [`WORKSPACE`], with a rule for a program that nobody executes: so that everything that is executed is judged.
 /// `header` is more of `[profile]`.
 pub fn judged(header: &str) -> String {
-    format!("{}\n{EXEC_RULE}", WORKSPACE.replace("name = \"workspace-only\"", &format!("name = \"judged\"\n{header}")).replace("write = \"ask\"", "write = \"ask\"\nexec = \"notify\""))
+    format!(
+        "{}\n{EXEC_RULE}",
+        WORKSPACE
+            .replace("name = \"workspace-only\"", &format!("name = \"judged\"\n{header}"))
+            .replace("write = \"ask\"", "write = \"ask\"\nexec = \"notify\"")
+    )
 }
 
 /// `echo` is asked for, `true` is told, `id` is denied; everything else runs.
