@@ -259,6 +259,11 @@ impl Judge {
         self.policy.guards_reads_below(tree)
     }
 
+    /// Whether it names places below this one at which it may hold reads.
+    pub fn guards_reads_named_below(&self, tree: &RawPath) -> bool {
+        self.policy.below(Access::Read, tree, CallId(0), &Grants::new()).is_some()
+    }
+
     /// Whether it holds any read.
     pub fn guards_reads(&self) -> bool {
         regions::judges_reads(self.policy.profile())

@@ -5,7 +5,10 @@
 
 mod basics;
 mod call;
+mod debug;
 mod errors;
+mod lifetimes;
+mod races;
 #[path = "../support/mod.rs"]
 mod support;
 mod ways;
@@ -20,9 +23,16 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] = &[("basics", basics::TESTS), ("errors", errors::TESTS), ("ways", ways::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[
+    ("basics", basics::TESTS),
+    ("debug", debug::TESTS),
+    ("errors", errors::TESTS),
+    ("lifetimes", lifetimes::TESTS),
+    ("races", races::TESTS),
+    ("ways", ways::TESTS),
+];
 
-const INSIDE: &[&[Inside]] = &[errors::INSIDE, ways::INSIDE];
+const INSIDE: &[&[Inside]] = &[errors::INSIDE, lifetimes::INSIDE, races::INSIDE, ways::INSIDE];
 
 fn main() -> ExitCode {
     if ways::show_argv() {

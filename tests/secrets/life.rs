@@ -20,9 +20,11 @@ pub const TESTS: &[Test] = &[
     ("with_reads_denied_a_program_sees_what_its_profile_names", service),
     ("another_users_home_is_not_read", others_home),
     ("many_regions_are_held", many),
+    ("a_secret_that_an_outsider_makes_or_replaces_is_held", outside),
 ];
 
-pub const INSIDE: &[Inside] = &[("made", made), ("moved", moved), ("again", again), ("hung", hung)];
+pub const INSIDE: &[Inside] =
+    &[("made", made), ("moved", moved), ("again", again), ("hung", hung), ("waiting", waiting)];
 
 fn home() -> PathBuf {
     std::env::var_os("HOME").expect("HOME").into()
@@ -289,4 +291,35 @@ fn many() {
     }
     let outcome = sandbox.run(&["sh", "-c", "cat d*/.env 2>&1 | grep -c 'not permitted'"]);
     outcome.assert(outcome.out() == "300\n", "each was held");
+}
+
+fn outside() {
+    let mut sandbox = judge::sandbox(ASKS);
+    judge::answering_reads_with_no(&mut sandbox);
+    let running = sandbox.start(Side::Gated, &sandbox.inside::<&str>("waiting", &[]));
+    until("the session is there", || running.so_far().contains("ready").then_some(()));
+    let make = |name: &str| {
+        let path = sandbox.home().join(name);
+        let fresh = path.with_extension("fresh");
+        sandbox.file(&fresh, SECRET);
+        fs::rename(&fresh, &path).expect("as editors do it");
+    };
+    for name in [".netrc", "work/.env", "work/web/.env.local", "work/.env.new", ".aws/credentials", "plain/go"] {
+        make(name);
+    }
+    let outcome = running.finish();
+    outcome.assert(outcome.out().contains("ran waiting"), "it came to its end");
+    outcome.assert(!outcome.out().contains("never held"), "each is held in the end");
+}
+
+/// Names made outside are held as soon as the supervisor has heard of them, which it is given time for.
+fn waiting(_: &[String]) {
+    println!("ready");
+    let go = home().join("plain/go");
+    until("all are made", || go.exists().then_some(()));
+    for name in [".netrc", "work/.env", "work/web/.env.local", "work/.env.new", ".aws/credentials"] {
+        let path = home().join(name);
+        let is_held = || fs::read(&path).is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
+        until("it is held", || is_held().then_some(()));
+    }
 }

@@ -15,6 +15,7 @@ pub const TESTS: &[Test] = &[
     ("no_way_of_opening_leads_to_a_secret_without_a_yes", none_leads_there),
     ("what_is_allowed_in_and_beside_regions_is_read_without_a_question", allowed_is_free),
     ("a_program_in_a_region_is_not_executed_without_a_yes", executed),
+    ("a_program_that_is_judged_and_held_runs_after_both_answers", executed_after_two_answers),
 ];
 
 pub const INSIDE: &[Inside] = &[("way", way), ("free", free)];
@@ -270,5 +271,25 @@ fn executed() {
         fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
         let outcome = sandbox.on(side, &["sh".as_ref(), "-c".as_ref(), program.as_os_str()]);
         outcome.assert(outcome.out().contains("executed") == (side == Side::Bare), "whether it was executed");
+    }
+}
+
+fn executed_after_two_answers() {
+    let rules = format!(
+        "{ASKS}\n[[rule]]\nid = \"programs\"\naccess = [\"exec\"]\nprogram = [\"~/.ssh/true\"]\nlevel = \"ask\"\n"
+    );
+    for (read, code) in [("once", 0), ("deny", 126)] {
+        let mut sandbox = judge::sandbox(&rules);
+        sandbox.answers(&format!(
+            "[[answer]]\naccess = \"read\"\nobject = \"/**\"\nanswer = \"{read}\"\nafter = \"300ms\"\n\n[[answer]]\naccess = \"exec\"\nobject = \"/**\"\nanswer = \"once\"\n"
+        ));
+        let program = sandbox.home().join(".ssh/true");
+        sandbox.file(&program, "");
+        fs::copy("/bin/true", &program).expect("copied");
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+        let outcome = sandbox.run(&["sh".as_ref(), "-c".as_ref(), "\"$0\"; exit $?".as_ref(), program.as_os_str()]);
+        outcome.assert_code(code);
+        let asked: Vec<_> = outcome.events_of("consent_required").map(|event| event["access"].to_string()).collect();
+        outcome.assert(asked == ["\"exec\"", "\"read\""], "first whether to run it, then whether to read it");
     }
 }

@@ -31,15 +31,24 @@ path = ["{workspace}/**"]
 level = "allow"
 "#;
 
-/// As [`WORKSPACE`], with a rule for a program that nobody executes: so that everything that is executed is judged.
-/// `header` is more of `[profile]`.
+/// As [`WORKSPACE`], with a rule for a program that nobody executes: so everything that is executed is judged. `header` is
+/// more of `[profile]`.
 pub fn judged(header: &str) -> String {
-    format!(
-        "{}\n{EXEC_RULE}",
-        WORKSPACE
-            .replace("name = \"workspace-only\"", &format!("name = \"judged\"\n{header}"))
-            .replace("write = \"ask\"", "write = \"ask\"\nexec = \"notify\"")
-    )
+    let name = "name = \"workspace-only\"";
+    format!("{}{EXEC_RULE}", WORKSPACE.replace(name, &format!("name = \"judged\"\n{header}")))
+}
+
+const EXEC_RULE: &str = r#"
+[[rule]]
+id = "privilege"
+access = ["exec"]
+program = ["@path/sudo", "@path/su"]
+level = "deny"
+"#;
+
+/// The same, and every program that is executed is recorded.
+pub fn recorded() -> String {
+    judged("").replace("[defaults]", "[defaults]\nexec = \"notify\"")
 }
 
 /// `echo` is asked for, `true` is told, `id` is denied; everything else runs.
@@ -69,7 +78,4 @@ id = "id"
 access = ["exec"]
 program = ["@path/id"]
 level = "deny"
-"#;
-
-const EXEC_RULE: &str = r#"
 "#;

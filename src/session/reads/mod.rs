@@ -5,6 +5,7 @@
 //! processes inside, and where a single inode is marked also from anybody outside, who is let pass at once.
 
 mod event;
+mod outside;
 mod serve;
 pub mod survey;
 
@@ -13,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FileType, fstat, stat};
+use rustix::fs::{AtFlags, FileType, StatxFlags, fstat, stat, statx};
 
 use self::survey::Survey;
 use crate::common::errno::Errno;
@@ -21,7 +22,7 @@ use crate::common::path::RawPath;
 use crate::common::wire::Identity;
 use crate::policy::decide::Policy;
 use crate::session::judge::Wanted;
-use crate::session::resolve::{Object, path_of};
+use crate::session::resolve::path_of;
 use crate::tool::fanotify::{Group, Reach};
 use crate::tool::keeper::Keeper;
 use crate::tool::privileges::PrivilegeError;
@@ -60,6 +61,8 @@ pub struct Reads {
     regions: Regions,
     /// The outer `/proc`.
     procfs: OwnedFd,
+    /// Directories in which guarded names may come to be from outside.
+    watched: Vec<RawPath>,
     marked: Mutex<Marked>,
 }
 
@@ -100,7 +103,8 @@ impl Preparation {
         };
         let regions = regions::build(order, self.procfs.as_fd())?;
         let Preparation { group, keeper, procfs } = self;
-        Ok((Reads { group, keeper, regions, procfs, marked: Mutex::default() }, survey))
+        let watched = std::mem::take(&mut survey.watched).into_iter().collect();
+        Ok((Reads { group, keeper, regions, procfs, watched, marked: Mutex::default() }, survey))
     }
 }
 
@@ -125,16 +129,19 @@ impl Reads {
     }
 
     /// The read of what is open here or pinned, by every name that counts; nothing for what is neither file nor directory. Needs
-    /// a thread as [`crate::session::resolve::path_of`] does.
+    /// a thread as [`path_of`] does.
     pub fn wanted(&self, file: BorrowedFd<'_>) -> Result<Vec<Wanted>, Errno> {
-        let kind = FileType::from_raw_mode(fstat(file)?.st_mode);
-        if !matches!(kind, FileType::RegularFile | FileType::Directory) {
+        self.wanted_of(file, &Seen::of(file)?)
+    }
+
+    fn wanted_of(&self, file: BorrowedFd<'_>, seen: &Seen) -> Result<Vec<Wanted>, Errno> {
+        if !matches!(seen.kind, FileType::RegularFile | FileType::Directory) {
             return Ok(Vec::new());
         }
-        let path = judged_path(path_of(file)?, file)?;
-        let mut names = self.other_names(mount_of(file)?, file, &path);
+        let path = judged_path(path_of(file)?, seen);
+        let mut names = self.other_names(seen, &path);
         names.push(path);
-        Ok(names.into_iter().map(|name| Wanted::reading(name, kind == FileType::Directory)).collect())
+        Ok(names.into_iter().map(|name| Wanted::reading(name, seen.kind == FileType::Directory)).collect())
     }
 
     fn marked(&self) -> MutexGuard<'_, Marked> {
@@ -174,26 +181,43 @@ impl Reads {
 
     /// The names of what was opened besides the one that the kernel has for it now: those of its mount, and the one at which it
     /// became guarded.
-    fn other_names(&self, mount: u64, file: BorrowedFd<'_>, path: &RawPath) -> Vec<RawPath> {
+    fn other_names(&self, seen: &Seen, path: &RawPath) -> Vec<RawPath> {
         let mut names = Vec::new();
-        if let Some(held) = self.regions.held.get(&mount) {
+        if let Some(held) = self.regions.held.get(&seen.mount) {
             names.extend(names_by_mount(held, path));
         }
-        let marked = self.marked();
-        if !marked.names.is_empty()
-            && let Ok(own) = identity(file)
-        {
-            names.extend(marked.names.get(&own).into_iter().flatten().cloned());
+        let remembered = |identity| self.marked().names.get(&identity).cloned().unwrap_or_default();
+        if !self.marked().names.is_empty() {
+            names.extend(remembered(seen.identity));
             // What came from outside into a directory that is held has no name of its own here.
-            if let Some(parent) = path.parent()
-                && let Ok(directory) = stat(parent.as_path())
-                && let Some(known) = marked.names.get(&(directory.st_dev, directory.st_ino))
-            {
+            if let Some(directory) = path.parent().and_then(|parent| stat(parent.as_path()).ok()) {
+                let known = remembered((directory.st_dev, directory.st_ino));
                 names.extend(known.iter().map(|name| name.join(path.file_name())));
             }
         }
         names.retain(|name| name != path);
         names
+    }
+}
+
+/// What statx(2) tells of an open file.
+struct Seen {
+    mount: u64,
+    identity: (u64, u64),
+    kind: FileType,
+    links: u32,
+}
+
+impl Seen {
+    fn of(file: BorrowedFd<'_>) -> Result<Seen, Errno> {
+        let wanted = StatxFlags::MNT_ID | StatxFlags::INO | StatxFlags::TYPE | StatxFlags::NLINK;
+        let found = statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
+        Ok(Seen {
+            mount: found.stx_mnt_id,
+            identity: (rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino),
+            kind: FileType::from_raw_mode(found.stx_mode.into()),
+            links: found.stx_nlink,
+        })
     }
 }
 
@@ -212,11 +236,11 @@ fn identity(object: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
 }
 
 /// Of a file that was removed, the last path that it had.
-fn judged_path(path: RawPath, file: BorrowedFd<'_>) -> Result<RawPath, Errno> {
-    if !path.as_bytes().ends_with(b" (deleted)") {
-        return Ok(path);
+fn judged_path(path: RawPath, seen: &Seen) -> RawPath {
+    match path.as_bytes().strip_suffix(b" (deleted)") {
+        Some(former) if seen.links == 0 => RawPath::new(former),
+        _ => path,
     }
-    Object { handle: file.try_clone_to_owned().map_err(|error| Errno::of(&error))?, path }.judged_path()
 }
 
 /// A directory that is held while something is made in it.

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::Reads;
-use super::ReadsError;
 use super::event::Opener;
+use super::outside;
+use super::{Reads, ReadsError, Seen};
 use crate::common::errno::Errno;
 use crate::common::id::CallId;
 use crate::session::calls::{Call, Calls};
@@ -21,7 +21,6 @@ use crate::session::judge::{Approvals, Halt};
 use crate::session::perform::Performer;
 use crate::session::sys;
 use crate::tool::fanotify::Event;
-use crate::tool::regions::mount_of;
 
 /// Opens that may be asked about at a time, and the threads that answer the rest.
 const THREADS_AT_MOST: usize = 64;
@@ -57,7 +56,10 @@ pub struct HeldReads {
 impl HeldReads {
     /// From here on the tool's opens are judged; once.
     pub fn begin(&self, court: Court) {
-        let _ = self.court.set(court);
+        let performer = Arc::clone(&court.performer);
+        if self.court.set(court).is_ok() {
+            outside::watch(&self.reads, &performer, &self.reads.watched);
+        }
     }
 }
 
@@ -149,29 +151,30 @@ impl Server {
     }
 
     fn judge(&self, event: &Event, may_ask: bool) -> bool {
-        if sys::is_own_thread(event.thread) {
+        let known = self.known_call(event.thread);
+        if known.is_none() && sys::is_own_thread(event.thread) {
             return true;
         }
         let Some(court) = self.court.get() else { return event.thread == self.init };
-        let Ok(mount) = mount_of(event.file.as_fd()) else { return false };
-        let opener = Opener::new(event.thread, self.reads.procfs.as_fd(), &court.calls, court.init);
-        let opener = opener.knowing(self.known_call(event.thread));
+        let Ok(seen) = Seen::of(event.file.as_fd()) else { return false };
+        let is_new = known.is_none();
+        let opener = Opener::new(event.thread, self.reads.procfs.as_fd(), &court.calls, court.init).knowing(known);
         // An inode's own mark holds the opens of the whole machine.
-        if !self.reads.regions.mounts.contains(&mount) && !opener.is_inside() {
+        if !self.reads.regions.mounts.contains(&seen.mount) && !opener.is_inside() {
             return true;
         }
-        let allow = self.permits(court, &opener, event, may_ask);
-        if let Some((call, number)) = opener.leave() {
+        let allow = self.permits(court, &opener, event, &seen, may_ask);
+        if is_new && let Some((call, number)) = opener.leave() {
             self.know(event.thread, call, number);
         }
         allow
     }
 
-    fn permits(&self, court: &Court, opener: &Opener<'_>, event: &Event, may_ask: bool) -> bool {
+    fn permits(&self, court: &Court, opener: &Opener<'_>, event: &Event, seen: &Seen, may_ask: bool) -> bool {
         let foresee = || (!may_ask).then_some(Errno::ACCES);
         let mut approvals = Approvals::default();
         for _ in 0..TRIES_AT_MOST {
-            let Ok(wanted) = self.reads.wanted(event.file.as_fd()) else { return false };
+            let Ok(wanted) = self.reads.wanted_of(event.file.as_fd(), seen) else { return false };
             match court.performer.judge().permit(opener, &wanted, &mut approvals, foresee) {
                 Ok(_permit) => return true,
                 Err(Halt::Again) => {}
