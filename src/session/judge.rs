@@ -411,7 +411,11 @@ impl Judge {
         }
         // Whoever would only take a proven answer takes no other, whatever the broker holds for one.
         let suffices = verdict.level < Level::Authenticate || decision.authenticated;
-        if decision.outcome == Outcome::Approved && suffices { Ok(()) } else { Err(Errno::ACCES.into()) }
+        if decision.outcome == Outcome::Approved && suffices {
+            return Ok(());
+        }
+        target.refused();
+        Err(Errno::ACCES.into())
     }
 
     fn put_question(&self, target: &dyn Held, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {

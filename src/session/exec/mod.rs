@@ -13,9 +13,11 @@ mod program;
 mod shown;
 mod trace;
 
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use arguments::{Attempt, words};
 pub use chain::Found;
@@ -26,10 +28,13 @@ use super::listener::Answer;
 use super::resolve::Resolver;
 use super::target::Target;
 use crate::common::errno::Errno;
+use crate::common::exec::Command;
 use crate::policy::Policy;
 
 /// Programs that were exchanged under us this often are somebody's game, not work.
 const TRIES_AT_MOST: u32 = 64;
+/// How long a search along `PATH` may take.
+const SAME_TRY: Duration = Duration::from_millis(500);
 /// The clock of file systems may be behind by this, ktime_get_coarse_real_ts64().
 const CLOCK_LAGS: Duration = Duration::from_millis(10);
 
@@ -40,6 +45,8 @@ pub struct Executor {
     registry: misc::Registry,
     /// Seconds and nanoseconds since the epoch: what was changed later is new.
     began: (i64, i64),
+    /// What the last no of a thread was to.
+    refused: Mutex<HashMap<i32, (Instant, Arc<Command>)>>,
     /// Whether debuggers work inside, which trace what they start.
     debugging: bool,
 }
@@ -64,6 +71,7 @@ impl Executor {
             programs: program::Programs::default(),
             registry: misc::Registry::new(procfs),
             began: (seconds, i64::from(began.subsec_nanos())),
+            refused: Mutex::default(),
             debugging,
         }
     }
@@ -106,11 +114,28 @@ impl Executor {
         let around = chain::Around { programs: &self.programs, registry: &self.registry, resolver, target, policy };
         let found = around.chain(attempt, asked, argv.as_slice())?;
         let wanted = Wanted::executing(Arc::clone(&found.command));
-        let executing = Executing { target, is_new: found.changed >= self.began };
+        let is_refused = Cell::new(false);
+        let executing = Executing { target, is_new: found.changed >= self.began, is_refused };
         target.confirm()?;
+        if self.was_refused(target, &found) {
+            return Err(Errno::ACCES.into());
+        }
         let foresee = || found.is_unknown.then_some(Errno::NOEXEC);
-        let permit = judge.permit(&executing, &[wanted], approvals, foresee)?;
-        Ok((found, permit))
+        let permit = judge.permit(&executing, &[wanted], approvals, foresee);
+        if executing.is_refused.get() {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.retain(|_, (since, _)| since.elapsed() < SAME_TRY);
+            refused.insert(target.notification().thread, (Instant::now(), Arc::clone(&found.command)));
+        }
+        Ok((found, permit?))
+    }
+
+    /// Whether somebody has just said no to this, of this thread: execvp(3) goes on along `PATH` after an `EACCES`, and finds
+    /// the same program by other names.
+    fn was_refused(&self, target: &Target<'_>, found: &Found) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = refused.get(&target.notification().thread);
+        last.is_some_and(|(since, command)| since.elapsed() < SAME_TRY && *command == found.command)
     }
 
     /// Has the kernel execute what was permitted, and compares. The thread is answered, whatever comes of it.
