@@ -37,7 +37,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 "${as_user[@]}" bash -euo pipefail <<'PREPARE'
-mkdir -p project elsewhere/archive
+mkdir -p project/build elsewhere/archive
+echo 'made by a build' >project/build/out
 echo 'a list of things' >elsewhere/notes.txt
 echo 'years of work' >elsewhere/archive/report.txt
 cd project
@@ -53,6 +54,8 @@ said=$(python3 hello.py)
 echo "hello.py says: $said"
 [ "$said" = hello ]
 CHECK
+echo 'API_KEY=of-no-use' >.env
+printf '.env\nbuild/\n' >.gitignore
 export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
 git init -q -b main
 git config user.name 'A demonstration'
@@ -83,7 +86,9 @@ A shell under gated. In $demo/project it may change what it likes; for the rest 
   echo hello > ../elsewhere/new.txt    waits for you: answer o (once), s (session) or d (deny), then Enter
   git config core.abbrev 12            asks, because git obeys that file outside, too
   touch ~/.bashrc                      asks, because your shell does
-  rm -r ../elsewhere                   asks for each thing that would go
+  rm -r ../elsewhere                   asks whether rm -r may run, and for each thing that would go
+  cat .env                             asks: it holds a key
+  git push                             asks: it leaves the machine
 Every decision goes to $demo/audit.jsonl first. Leave with exit.
 
 INTRODUCTION

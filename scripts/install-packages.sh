@@ -31,6 +31,9 @@ sqlite3:sqlite3
 vim:vim
 tmux:tmux
 golang-go:go
+default-jdk-headless:javac
+python3-pytest:py.test-3
+gdb:gdb
 acl:getfacl
 attr:getfattr
 strace:strace

@@ -1,6 +1,6 @@
 //! The terminal consent agent on a real pty: a thread is the person at the other end, reads what is drawn and types.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use gated::common::access::{Access, Level};
 use gated::common::consent::{Answer, ConsentAgent, ConsentError, Offer, Prompt};
 use gated::common::decision::{Lifetime, Width};
+use gated::common::exec::Execution;
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::request::{Operation, Request, RuleRef, Who};
-use gated::consent::terminal::{Paused, Screen, Terminal, Timing};
+use gated::common::text::Untrusted;
+use gated::consent::terminal::{Own, Paused, Screen, Terminal, Timing};
 use nix::pty::{Winsize, openpty};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{Termios, tcgetattr};
@@ -44,6 +46,29 @@ fn prompt() -> Prompt {
         waiting: 0,
         deadline: Instant::now() + Duration::from_secs(60),
     }
+}
+
+/// The first command of call 1.
+fn command(argv: &[&str]) -> Prompt {
+    let mut prompt = prompt();
+    let request = Rc::get_mut(&mut prompt.request).unwrap();
+    (request.access, request.operation) = (Access::Exec, Operation::Execute);
+    request.object = "/usr/bin/git".into();
+    request.execution = Some(Box::new(Execution {
+        argv: argv.iter().map(|word| Untrusted::new(word.as_bytes())).collect(),
+        words_left_out: 0,
+        interpreters: vec![],
+        variables: vec![],
+        parents: vec![],
+        is_new: false,
+        is_first: true,
+    }));
+    prompt
+}
+
+fn own(argv: &[&str], call: u32) -> Option<Own> {
+    let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
+    Some(Own { argv: Rc::new(RefCell::new(argv)), call: Rc::new(Cell::new(Some(CallId(call)))) })
 }
 
 /// The other end of the terminal.
@@ -127,6 +152,8 @@ struct Scene {
     guard: Duration,
     /// Typed before the agent is even asked.
     before: &'static [u8],
+    prompt: Prompt,
+    own: Option<Own>,
 }
 
 impl Default for Scene {
@@ -137,6 +164,8 @@ impl Default for Scene {
             window: (24, 80),
             guard: Timing::default().guard,
             before: b"",
+            prompt: prompt(),
+            own: None,
         }
     }
 }
@@ -169,9 +198,12 @@ impl Scene {
         });
         let timing = Timing { guard: self.guard, ..Timing::default() };
         let mut agent = Terminal::new(pty.slave, self.term, "alice", self.relay.clone(), timing).unwrap();
+        if let Some(own) = self.own {
+            agent = agent.editing(own);
+        }
         assert_eq!(agent.name(), "tty:alice");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let prompt = prompt();
+        let prompt = self.prompt;
         let result = runtime.block_on(async {
             let asked = async {
                 tokio::select! {
@@ -268,6 +300,180 @@ fn widening_shows_the_scope_before_it_is_answered() {
         person.answers('s');
     });
     assert_eq!(answer(end), Answer::Session(Width::Tree));
+}
+
+const QUICK: Duration = Duration::from_millis(100);
+
+/// The git push that gated-run was given, on a terminal of this kind.
+fn push(term: &'static str) -> Scene {
+    let words = ["git", "push", "--force", "my fork"];
+    Scene { term, guard: QUICK, prompt: command(&words), own: own(&words, 1), ..Scene::default() }
+}
+
+fn edit(words: &[&str]) -> Answer {
+    Answer::Edit(words.iter().map(|word| word.as_bytes().to_vec()).collect())
+}
+
+#[test]
+fn the_command_that_gated_run_was_given_is_changed() {
+    for term in ["xterm", "dumb"] {
+        let end = push(term).play(|person, _| {
+            person.sees("gated-run was told to run this command");
+            person.is_asked();
+            person.answers('e');
+            person.sees("change the command");
+            person.sees("] > git push --force 'my fork'");
+            // To the beginning of `--force`, which goes, and to the end.
+            person.types(b"\x1bb\x1bb\x1b[1;5D\x1bd\x1b[3~\x05");
+            person.sees("] > git push 'my fork'");
+            person.types(" --tags $'\\x1b'é日".as_bytes());
+            person.sees("--tags $'\\x1b'é日");
+            person.types(b"\r");
+        });
+        assert_eq!(answer(end), edit(&["git", "push", "my fork", "--tags", "\x1bé日"]));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_stays_to_be_corrected() {
+    let end = push("xterm").play(|person, _| {
+        person.is_asked();
+        person.answers('e');
+        person.sees("'my fork'");
+        person.types(b" 'x");
+        person.sees("'my fork' 'x");
+        person.types(b"\r");
+        person.sees("Not taken: the quote at column 28 is not closed.");
+        person.sees("'my fork' 'x");
+        person.types(b"' *.o");
+        person.sees("*.o");
+        person.types(b"\r");
+        person.sees("Not taken: no shell reads this: `*` at column 32 must be quoted.");
+        person.types(b"\x17\\*.o");
+        person.sees("\\*.o");
+        person.types(b"\r");
+    });
+    assert_eq!(answer(end), edit(&["git", "push", "--force", "my fork", "x", "*.o"]));
+}
+
+#[test]
+fn leaving_the_editor_answers_nothing() {
+    for key in [b"\x03".as_slice(), b"\x1b", b"\r"] {
+        let end = push("xterm").play(move |person, _| {
+            person.is_asked();
+            person.answers('e');
+            person.sees("'my fork'");
+            if key != b"\r" {
+                person.types(b" --more");
+                person.sees("--more");
+            }
+            person.types(key);
+            person.sees("gated-run was told to run this command");
+            person.is_asked();
+            person.answers('o');
+        });
+        assert_eq!(answer(end), Answer::Once(Width::Exact), "{key:?}");
+    }
+}
+
+#[test]
+fn a_line_end_within_what_is_pasted_takes_nothing() {
+    let end = push("xterm").play(|person, _| {
+        person.is_asked();
+        person.answers('e');
+        person.sees("'my fork'");
+        for pasted in [b"\x15ls -la\r".as_slice(), b"\x1b[200~\x15ls -la\r\x1b[201~", b"\r\r", b"\x1bP1$rrm\r\x1b\\\r"]
+        {
+            person.types(pasted);
+            person.sees("Not taken: an end of line");
+            person.sees("] > ");
+        }
+        person.types(b"\x15id -u");
+        person.sees("> id -u");
+        person.types(b"\r");
+    });
+    assert_eq!(answer(end), edit(&["id", "-u"]));
+}
+
+#[test]
+fn an_edit_that_is_withdrawn_leaves_no_trace() {
+    let end = push("xterm").play(|person, withdraw| {
+        person.is_asked();
+        person.answers('e');
+        person.sees("'my fork'");
+        withdraw.send(()).unwrap();
+    });
+    assert!(end.result.is_none());
+    assert!(end.drawn.ends_with("\x1b[?1049l"));
+}
+
+#[test]
+fn only_ones_own_first_command_is_changed() {
+    let words = ["git", "push", "--force", "my fork"];
+    let first = |is_first: bool| {
+        let mut prompt = command(&words);
+        Rc::get_mut(&mut prompt.request).unwrap().execution.as_mut().unwrap().is_first = is_first;
+        prompt
+    };
+    for (prompt, own) in [
+        (first(true), None),
+        (first(false), own(&words, 1)),
+        (first(true), own(&words, 2)),
+        (first(true), own(&["git", "push"], 1)),
+    ] {
+        let scene = Scene { guard: QUICK, prompt, own, ..Scene::default() };
+        let end = scene.play(|person, _| {
+            person.is_asked();
+            person.answers('e');
+            person.sees("(not offered");
+            person.answers('d');
+        });
+        assert!(!end.drawn.contains("e = edit"), "{:?}", end.drawn);
+        assert_eq!(answer(end), Answer::Deny);
+    }
+}
+
+/// Over the bus a prompt comes with its secrets masked; what is changed is the command as it was given.
+#[test]
+fn a_masked_command_is_changed_as_it_was_given() {
+    let words = ["curl", "--token", "abc", "host"];
+    let prompt = command(&["curl", "--token", "***", "host"]);
+    let end = Scene { guard: QUICK, prompt, own: own(&words, 1), ..Scene::default() }.play(|person, _| {
+        person.sees("curl --token '***' host");
+        person.is_asked();
+        person.answers('e');
+        person.sees("> curl --token abc host");
+        person.types(b"name");
+        person.sees("hostname");
+        person.types(b"\r");
+    });
+    assert_eq!(answer(end), edit(&["curl", "--token", "abc", "hostname"]));
+}
+
+#[test]
+fn a_long_command_is_read_page_by_page() {
+    let words: Vec<String> = (0..400).map(|number| format!("word-{number}")).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let end = Scene { guard: QUICK, prompt: command(&words), ..Scene::default() }.play(|person, _| {
+        person.is_asked();
+        person.answers('m');
+        person.sees("all of it, page 1 of");
+        person.sees("word-99 ");
+        person.is_asked();
+        person.answers('m');
+        person.sees("page 2 of");
+        person.sees("word-200 ");
+        person.is_asked();
+        person.answers('m');
+        person.sees("page 3 of");
+        person.sees("word-399");
+        person.is_asked();
+        person.answers('m');
+        person.sees("yes covers");
+        person.is_asked();
+        person.answers('d');
+    });
+    assert_eq!(answer(end), Answer::Deny);
 }
 
 #[test]

@@ -31,6 +31,8 @@ fn record(session: &str, object: &str, result: &'static str) -> AuditRecord {
         operation: "create",
         object: object.into(),
         other: None,
+        exec: None,
+        edited: None,
         rule: Rule {
             profile: "coder".into(),
             id: "hooks".into(),

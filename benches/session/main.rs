@@ -2,11 +2,12 @@
 //! the same user. `scripts/bench.sh` runs this after the other benchmarks and it takes their figures into its table.
 //!
 //! Runs as root. Arguments that start with `-` are cargo's and ignored; another is the one part to measure: `calls`,
-//! `start`, `decision`, `memory` or `daemon`.
+//! `start`, `decision`, `memory`, `reads` or `daemon`.
 
 mod calls;
 mod daemon;
 mod memory;
+mod reads;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod table;
@@ -47,6 +48,9 @@ fn main() {
     if wants("memory") {
         lines.extend(memory_of_session());
     }
+    if wants("reads") {
+        lines.extend(reads::lines());
+    }
     if wants("daemon") {
         lines.extend(daemon::lines());
     }
@@ -67,6 +71,8 @@ fn inside(part: &str, args: &[String]) {
             calls::run(Path::new(workspace), IN_WORKSPACE);
             calls::run(Path::new(SCRATCH), IN_SCRATCH);
         }
+        ("open", [file]) => reads::inside(file),
+        ("command", argv) => reads::inside_command(argv),
         ("wait", [workspace]) => {
             calls::run(Path::new(workspace), IN_WORKSPACE);
             println!("ready");

@@ -29,6 +29,13 @@ try 'rm -r ../elsewhere/archive'
 say 'be there at the next login'
 try 'python3 -c "import os; open(os.path.expanduser(\"~/.bashrc\"), \"a\")" 2>&1 | tail -1'
 
+say 'programs that do more than build: publish, and clean up for good'
+try 'git push -q origin main'
+try 'rm -r build && ls'
+
+say 'look at what nobody meant for it'
+try 'cat .env'
+
 say 'scratch space'
 try 'cp check.sh /tmp/scratch && ls /tmp'
 exit 0

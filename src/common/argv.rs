@@ -8,6 +8,7 @@
 //! | `--force*` | `*` stands for any bytes within one word |
 //! | `*` | one word, whatever it is |
 //! | `**` | any number of words, none included |
+//! | `["**", "-a", "-v"]` | any number of words, each of them one of these |
 //!
 //! The first word of a pattern names the program for who reads it and is held against nothing: argv\[0\] is whatever the
 //! caller says. Escapes are those of a path's names ([`super::scope`]).
@@ -16,12 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use super::scope::{NameGlob, PatternError};
 
+/// Places of a pattern at the most, the program's left out: one bit each.
+pub const MAX_PLACES: usize = 63;
+
 /// A word of a pattern that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgvError {
     #[error("`**` stands for whole words, alone in its place; `*` is the part of a word")]
     StarsInWord,
-    #[error("`**` is no alternative: it stands for any number of words")]
+    #[error("`**` in a list of words stands in front of them, for any number of these words")]
     StarsInAlternatives,
     #[error("an empty list of alternatives, which nothing would match")]
     NoAlternative,
@@ -29,6 +33,8 @@ pub enum ArgvError {
     Empty,
     #[error("the first word names the program, so it cannot be `**`")]
     StarsFirst,
+    #[error("more than {MAX_PLACES} words after the program's name")]
+    TooLong,
     #[error("{0}")]
     Word(#[from] PatternError),
 }
@@ -46,12 +52,16 @@ pub enum WordGlob {
 pub enum Place {
     /// `**`
     Any,
+    /// Any number of words, each one of these.
+    Many(Vec<WordGlob>),
     One(Vec<WordGlob>),
 }
 
 /// A set of command lines, as their words without the program's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Place>", into = "Vec<Place>")]
 pub struct ArgvPattern {
+    /// At most [`MAX_PLACES`].
     places: Vec<Place>,
 }
 
@@ -103,17 +113,15 @@ impl Place {
         if text == "**" { Ok(Place::Any) } else { Ok(Place::One(vec![WordGlob::parse(text)?])) }
     }
 
-    /// Reads a list of alternatives.
+    /// Reads a list of alternatives; with `**` in front, any number of them.
     pub fn alternatives<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Place, ArgvError> {
+        let mut texts = texts.into_iter().peekable();
+        let is_many = texts.next_if_eq(&"**").is_some();
         let parse = |text: &str| if text == "**" { Err(ArgvError::StarsInAlternatives) } else { WordGlob::parse(text) };
-        let words: Vec<WordGlob> = texts.into_iter().map(parse).collect::<Result<_, ArgvError>>()?;
-        if words.is_empty() { Err(ArgvError::NoAlternative) } else { Ok(Place::One(words)) }
-    }
-
-    fn matches(&self, word: &[u8], strictness: Strictness) -> bool {
-        match self {
-            Place::Any => true,
-            Place::One(words) => words.iter().any(|own| own.matches(word, strictness)),
+        match texts.map(parse).collect::<Result<Vec<WordGlob>, ArgvError>>()? {
+            words if words.is_empty() => Err(ArgvError::NoAlternative),
+            words if is_many => Ok(Place::Many(words)),
+            words => Ok(Place::One(words)),
         }
     }
 }
@@ -123,44 +131,65 @@ impl ArgvPattern {
     pub fn new(mut places: Vec<Place>) -> Result<ArgvPattern, ArgvError> {
         match places.first() {
             None => return Err(ArgvError::Empty),
-            Some(Place::Any) => return Err(ArgvError::StarsFirst),
+            Some(Place::Any | Place::Many(_)) => return Err(ArgvError::StarsFirst),
             Some(Place::One(_)) => drop(places.remove(0)),
         }
         places.dedup_by(|next, last| *next == Place::Any && *last == Place::Any);
-        Ok(ArgvPattern { places })
+        ArgvPattern::try_from(places)
     }
 
     /// Whether these words, the program's name left out, are in the set. `word` gives them by position.
-    ///
-    /// Each place but `**` takes exactly one word, so going back to the last `**` is enough.
     pub fn matches<'a>(&self, word: impl Fn(usize) -> Option<&'a [u8]>, strictness: Strictness) -> bool {
-        let (mut place, mut at) = (0_usize, 0_usize);
-        let mut last_any = None;
-        loop {
-            match (self.places.get(place), word(at)) {
-                (None, None) => return true,
-                (Some(Place::Any), _) => {
-                    place = place.saturating_add(1);
-                    if place == self.places.len() {
-                        return true;
-                    }
-                    last_any = Some((place, at));
-                    continue;
-                }
-                (Some(own), Some(given)) if own.matches(given, strictness) => {
-                    (place, at) = (place.saturating_add(1), at.saturating_add(1));
-                    continue;
-                }
-                _ => {}
+        // Bit n: the words so far are those of the first n places.
+        let mut reached = self.skip(1);
+        let mut at = 0_usize;
+        while let Some(given) = word(at) {
+            at = at.saturating_add(1);
+            let mut next = 0_u64;
+            for (place, own) in self.places.iter().enumerate().filter(|(place, _)| reached >> place & 1 == 1) {
+                next |= match own {
+                    Place::Any => 1 << place,
+                    Place::Many(words) if any(words, given, strictness) => 1 << place,
+                    Place::One(words) if any(words, given, strictness) => 2 << place,
+                    Place::Many(_) | Place::One(_) => 0,
+                };
             }
-            match last_any {
-                Some((after, from)) if word(from).is_some() => {
-                    let next = from.saturating_add(1);
-                    last_any = Some((after, next));
-                    (place, at) = (after, next);
-                }
-                _ => return false,
+            reached = self.skip(next);
+            let is_last = self.places.len().checked_sub(1);
+            if reached == 0 {
+                return false;
+            } else if is_last.is_some_and(|last| reached >> last & 1 == 1 && self.places.get(last) == Some(&Place::Any))
+            {
+                return true;
             }
         }
+        reached >> self.places.len() & 1 == 1
     }
+
+    /// What is reached without a further word: a place for any number of words may have none.
+    fn skip(&self, mut reached: u64) -> u64 {
+        for (place, own) in self.places.iter().enumerate() {
+            if matches!(own, Place::Any | Place::Many(_)) {
+                reached |= (reached >> place & 1) << place << 1;
+            }
+        }
+        reached
+    }
+}
+
+impl TryFrom<Vec<Place>> for ArgvPattern {
+    type Error = ArgvError;
+    fn try_from(places: Vec<Place>) -> Result<ArgvPattern, ArgvError> {
+        if places.len() > MAX_PLACES { Err(ArgvError::TooLong) } else { Ok(ArgvPattern { places }) }
+    }
+}
+
+impl From<ArgvPattern> for Vec<Place> {
+    fn from(pattern: ArgvPattern) -> Vec<Place> {
+        pattern.places
+    }
+}
+
+fn any(words: &[WordGlob], given: &[u8], strictness: Strictness) -> bool {
+    words.iter().any(|own| own.matches(given, strictness))
 }

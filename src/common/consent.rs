@@ -44,6 +44,13 @@ pub enum Answer {
     Edit(Vec<Vec<u8>>),
 }
 
+impl Answer {
+    /// Whether something may happen by it.
+    pub fn says_yes(&self) -> bool {
+        matches!(self, Answer::Once(_) | Answer::Session(_))
+    }
+}
+
 /// Why an agent brings no answer. The request is denied unless another agent answers it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsentError {

@@ -114,6 +114,18 @@ pub fn shortened(bytes: &[u8], limit: usize) -> String {
     cut(&units(bytes), limit, false)
 }
 
+/// Text that is in a notation of ours already, such as [`quoted_argv`] with `…` for further words, in `limit` columns at the
+/// most; what would not draw itself is escaped all the same.
+pub fn shown_within(text: &str, limit: usize) -> String {
+    let unit = |character: char| {
+        let is_own = matches!(character, ' ' | '…') || is_showable(character);
+        let shown: String =
+            if is_own { character.into() } else { escaped(character.encode_utf8(&mut [0; 4]).as_bytes()) };
+        Unit { columns: columns(&shown), shown: shown.into(), source: character.len_utf8() }
+    };
+    cut(&text.chars().map(unit).collect::<Vec<_>>(), limit, true)
+}
+
 /// `counts`: whether to say how much is left out, if there is room for it.
 fn cut(units: &[Unit], limit: usize, counts: bool) -> String {
     if units.iter().map(|unit| unit.columns).sum::<usize>() <= limit {
@@ -196,6 +208,11 @@ pub fn quoted_argv<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> String {
 /// [`quoted_argv`] in `limit` columns at the most, cut like [`escaped_within`]; a cut line can no longer be pasted.
 pub fn quoted_argv_within<'a>(words: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> String {
     cut(&argv_units(words), limit, true)
+}
+
+/// [`quoted_argv_within`] with `…` alone for what is left out, where the whole stands elsewhere.
+pub fn quoted_argv_shortened<'a>(words: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> String {
+    cut(&argv_units(words), limit, false)
 }
 
 /// [`quoted_argv`] in lines of `width` columns, as a shell reads them back: a line that ends between two words ends with a
@@ -404,6 +421,13 @@ mod tests {
             std::process::Command::new("bash").arg("-c").arg(format!("printf '%s\\0' {line}")).output().unwrap();
         let back: Vec<Vec<u8>> = shell.stdout.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
         assert_eq!(back.strip_suffix(&[vec![]]).unwrap(), words.as_slice(), "{line}");
+    }
+
+    #[test]
+    fn text_of_our_own_keeps_its_marks() {
+        assert_eq!(shown_within("git push …", 40), "git push …");
+        assert_eq!(shown_within("git\u{202e} \x1b\n", 40), "git\\u{202e} \\x1b\\n");
+        assert_eq!(shown_within(&"x".repeat(50), 20), "xx…(42 bytes)…xxxxxx");
     }
 
     #[test]

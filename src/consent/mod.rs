@@ -9,4 +9,5 @@ pub mod none;
 pub mod notify;
 pub mod script;
 pub mod terminal;
+pub mod told;
 pub mod words;

@@ -1,6 +1,7 @@
 //! A request in plain words: what every consent agent shows. The words are ours, everything of the tool's is escaped.
 
 use crate::common::access::Access;
+use crate::common::consent::Offer;
 use crate::common::decision::Width;
 use crate::common::exec::Execution;
 use crate::common::path::RawPath;
@@ -39,8 +40,8 @@ pub fn intent(request: &Request) -> &'static str {
 }
 
 /// [`intent`] for a line that names the object right behind it.
-pub fn verb(request: &Request) -> &'static str {
-    match (request.access, request.operation) {
+pub fn verb(access: Access, operation: Operation) -> &'static str {
+    match (access, operation) {
         (Access::Read, Operation::List) => "list",
         (Access::Read, _) => "read",
         (Access::Exec, _) => "run",
@@ -88,6 +89,14 @@ pub fn reach(request: &Request, width: Width) -> &'static str {
         (Width::Tree, _, true) => "it and everything below",
         (Width::Prefix, ..) => "commands that begin with these words",
         (Width::Program, ..) => "this program, whatever it is given",
+    }
+}
+
+/// What an offer covers. Of a command it is words that are quoted already, with `…` for further ones.
+pub fn scope(request: &Request, offer: &Offer, limit: usize) -> String {
+    match request.access {
+        Access::Exec => text::shown_within(&offer.scope, limit),
+        _ => text::escaped_within(offer.scope.as_bytes(), limit),
     }
 }
 

@@ -11,9 +11,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::broker::{Control, Spoken};
+use super::editors::Editors;
 use crate::common::access::Level;
 use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
 use crate::common::id::{RequestId, SessionId};
@@ -167,6 +168,7 @@ pub struct Asker {
     pub owner: u32,
     pub agents: Rc<Agents>,
     pub answers: mpsc::UnboundedSender<Control>,
+    pub editors: Rc<Editors>,
     /// How long a request waits for somebody who could be asked.
     pub patience: Duration,
     /// Wait for an agent as long as the request does.
@@ -187,7 +189,7 @@ impl ConsentAgent for Asker {
             loop {
                 for agent in self.agents.fit(&self.session, self.owner, &prompt.request) {
                     if asked.insert(agent.number) {
-                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner));
+                        open.spawn_local(ask_one(agent, prompt.clone(), self.owner, Rc::clone(&self.editors)));
                     }
                 }
                 let is_alone = open.is_empty();
@@ -225,13 +227,20 @@ impl Drop for Withdrawn {
     }
 }
 
-async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32) -> Option<Spoken> {
+async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32, editors: Rc<Editors>) -> Option<Spoken> {
     let request = prompt.request.id;
     let mut withdrawn = Withdrawn { agent: Rc::clone(&agent), request: Some(request) };
     let answer = agent.reach.ask(&prompt, owner).await;
     withdrawn.request = None;
     let answer = answer?;
-    let is_sensitive = prompt.request.level == Level::Authenticate && answer != Answer::Deny;
+    if let Answer::Edit(argv) = &answer {
+        if !editors.may_edit(&agent.sender, &prompt.request) {
+            warn!(%request, by = agent.speaker.by, "a command of somebody else's cannot be changed");
+            return None;
+        }
+        editors.gave(&agent.sender, argv);
+    }
+    let is_sensitive = prompt.request.level == Level::Authenticate && answer.says_yes();
     // A click is not enough here: without the proof it is a no.
     let authenticated = is_sensitive && agent.reach.prove().await;
     let answer = if is_sensitive && !authenticated { Answer::Deny } else { answer };

@@ -351,7 +351,7 @@ impl Desk<'_> {
     fn obey(&mut self, told: Control) {
         match told {
             Control::Answer(Spoken { request, answer, by, authenticated, reply }) => {
-                let says_yes = matches!(answer, Answer::Once(_) | Answer::Session(_));
+                let says_yes = answer.says_yes();
                 match self.pending.answer(request, answer, &by, authenticated, now()) {
                     Ok(effects) => {
                         if let Some(reply) = reply {

@@ -197,6 +197,7 @@ impl Core {
             owner: live.owner(),
             agents: Rc::clone(&self.agents),
             answers: live.control.clone(),
+            editors: Rc::clone(&live.editors),
             patience: self.setting.nobody_yet,
             queues: live.profile.prompt.no_consent_agent == NoConsentAgent::Queue,
         };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 use super::broker::Control;
+use super::editors::Editors;
 use super::link::Outgoing;
 use super::state::Kept;
 use super::view::View;
@@ -51,6 +52,8 @@ pub struct Live {
     pub controlled: RefCell<Option<mpsc::UnboundedReceiver<Control>>>,
     /// The way to the supervisor for what carries descriptors.
     pub starts: RefCell<Option<mpsc::Sender<Outgoing>>>,
+    /// Who gave it which command.
+    pub editors: Rc<Editors>,
     pub stop: Notify,
     /// Whether it is over: nobody finds it any more.
     pub is_over: Cell<bool>,
@@ -67,6 +70,7 @@ impl Live {
             control,
             controlled: RefCell::new(Some(controlled)),
             starts: RefCell::default(),
+            editors: Rc::default(),
             stop: Notify::new(),
             is_over: Cell::new(false),
         }

@@ -11,6 +11,7 @@ pub mod bus;
 pub mod caller;
 pub mod core;
 pub mod denials;
+pub mod editors;
 pub mod engine;
 pub mod events;
 pub mod launch;

@@ -46,6 +46,7 @@ impl Core {
             }
             Into::New(opening) => self.open(caller, opening, Ends::WithFirstCall).await?,
         };
+        live.editors.gave(&caller.sender, &order.start.command);
         let ordered = self.order(&live, order.start, order.fds, order.events.then_some(caller.uid)).await;
         if ordered.is_err() && is_new {
             // It would wait for its first call for ever.

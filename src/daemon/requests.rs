@@ -40,7 +40,13 @@ impl Core {
         if !speaker.may_answer(waiting.session.owner(), request) && !caller.has(action::ANSWER_FOR_OTHERS) {
             return Err(Refusal::Needs(action::ANSWER_FOR_OTHERS));
         }
-        let is_sensitive = request.level == Level::Authenticate && answer != Answer::Deny;
+        if let Answer::Edit(argv) = &answer {
+            if !waiting.session.editors.may_edit(&caller.sender, request) {
+                return Err(Refusal::NotAuthorized);
+            }
+            waiting.session.editors.gave(&caller.sender, argv);
+        }
+        let is_sensitive = request.level == Level::Authenticate && answer.says_yes();
         if is_sensitive && !caller.has(action::GRANT_SENSITIVE) {
             return Err(Refusal::Needs(action::GRANT_SENSITIVE));
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::decision::Width;
 use crate::common::exec::{Command, Execution};
+use crate::common::mask;
 use crate::common::path::RawPath;
 use crate::common::text::{self, Untrusted};
 
@@ -19,144 +20,21 @@ use super::{git, linker};
 const SHOWN_COLUMNS: usize = 4096;
 
 /// Programs that run what their words, or a file that they read, tell them: an answer is for one command line.
-const RUNNERS: [&str; 86] = [
-    "bwrap",
-    "chroot",
-    "chrt",
-    "command",
-    "cpulimit",
-    "dbus-run-session",
-    "direnv",
-    "doas",
-    "ed",
-    "emacs",
-    "entr",
-    "env",
-    "eval",
-    "ex",
-    "exec",
-    "faketime",
-    "fakeroot",
-    "fd",
-    "fdfind",
-    "find",
-    "firejail",
-    "flatpak",
-    "flock",
-    "gdb",
-    "gosu",
-    "hyperfine",
-    "ionice",
-    "just",
-    "less",
-    "ltrace",
-    "lldb",
-    "make",
-    "man",
-    "meson",
-    "mise",
-    "more",
-    "nano",
-    "nice",
-    "ninja",
-    "nix-shell",
-    "nohup",
-    "nox",
-    "npx",
-    "nsenter",
-    "numactl",
-    "nvim",
-    "parallel",
-    "perf",
-    "pipx",
-    "pkexec",
-    "prlimit",
-    "proot",
-    "rr",
-    "rsync",
-    "run-parts",
-    "run0",
-    "runcon",
-    "runuser",
-    "script",
-    "setarch",
-    "setpriv",
-    "setsid",
-    "socat",
-    "ssh",
-    "sshpass",
-    "start-stop-daemon",
-    "stdbuf",
-    "strace",
-    "su",
-    "sudo",
-    "systemd-run",
-    "tar",
-    "taskset",
-    "time",
-    "timeout",
-    "tini",
-    "tox",
-    "unshare",
-    "uvx",
-    "valgrind",
-    "vi",
-    "view",
-    "vim",
-    "watch",
-    "xargs",
-    "xvfb-run",
-];
+const RUNNERS: &str = "
+    bwrap chroot chrt command cpulimit dbus-run-session direnv doas ed emacs entr env eval ex exec faketime fakeroot
+    fd fdfind find firejail flatpak flock gdb gosu hyperfine ionice just less ltrace lldb make man meson mise more
+    nano nice ninja nix-shell nohup nox npx nsenter numactl nvim parallel perf pipx pkexec prlimit proot rr rsync
+    run-parts run0 runcon runuser script setarch setpriv setsid socat ssh sshpass start-stop-daemon stdbuf strace su
+    sudo systemd-run tar taskset time timeout tini tox unshare uvx valgrind vi view vim watch xargs xvfb-run";
 
 /// Programs of which a command line may be approved with whatever follows, but not all of them.
-const NEVER_WHOLE: [&str; 28] = [
-    "ansible",
-    "apt",
-    "apt-get",
-    "bundle",
-    "cargo",
-    "cmake",
-    "composer",
-    "conda",
-    "dd",
-    "docker",
-    "gem",
-    "go",
-    "gradle",
-    "helm",
-    "kubectl",
-    "mvn",
-    "nerdctl",
-    "nix",
-    "npm",
-    "pip",
-    "pnpm",
-    "podman",
-    "poetry",
-    "rustup",
-    "terraform",
-    "uv",
-    "yarn",
-    "rm",
-];
+const NEVER_WHOLE: &str = "
+    ansible apt apt-get bundle cargo cmake composer conda dd docker gem go gradle helm kubectl mvn nerdctl nix npm
+    pip pnpm podman poetry rustup terraform uv yarn";
 
 /// Subcommands of these that run what comes after them.
-const RUNNING_SUBCOMMANDS: [&str; 14] = [
-    "run",
-    "exec",
-    "x",
-    "dlx",
-    "create",
-    "start",
-    "shell",
-    "develop",
-    "-c",
-    "run-script",
-    "test",
-    "explore",
-    "compose",
-    "tool",
-];
+const RUNNING_SUBCOMMANDS: &str = "
+    run exec x dlx create start shell develop -c run-script test explore compose tool";
 
 /// The command lines of one program that an answer holds for. Everything here is compared byte by byte, and all of it with
 /// the same variables and the same interpreters, because these are what runs.
@@ -180,7 +58,7 @@ impl CommandScope {
             Width::Exact => words.len(),
             Width::Prefix => prefix(program.file_name(), &words)?,
             Width::Program => {
-                if is_runner(program.file_name(), &words) || is_listed(&NEVER_WHOLE, program.file_name(), &words) {
+                if is_runner(program.file_name(), &words) || is_listed(NEVER_WHOLE, program.file_name(), &words) {
                     return None;
                 }
                 0
@@ -230,7 +108,9 @@ impl CommandScope {
 
     /// As a person reads it.
     pub(super) fn shown(&self, program: &RawPath) -> String {
-        let words = self.argv.iter().map(Untrusted::as_bytes);
+        // Like everything that goes over the bus.
+        let masked = mask::argv(&self.argv);
+        let words = masked.iter().map(Untrusted::as_bytes);
         match self.width {
             Width::Program => format!("{} …", text::quoted_argv_within([program.as_bytes()], SHOWN_COLUMNS)),
             Width::Prefix => format!("{} …", text::quoted_argv_within(words, SHOWN_COLUMNS)),
@@ -239,17 +119,26 @@ impl CommandScope {
     }
 }
 
-/// The names that a program goes by: its file's, without a version, and what it was called.
-fn is_listed(list: &[&str], program: &[u8], words: &[&[u8]]) -> bool {
+/// Whether a name is one of the words of a list.
+fn has(list: &str, name: &[u8]) -> bool {
+    list.split_ascii_whitespace().any(|own| own.as_bytes() == name)
+}
+
+/// Whether one of the names that a program goes by is listed: its file's, also without a version or an ending, or what it was
+/// called.
+fn is_listed(list: &str, program: &[u8], words: &[&[u8]]) -> bool {
     let called = base(words.first().copied().unwrap_or_default());
-    let is_one = |name: &[u8]| list.iter().any(|own| own.as_bytes() == name || own.as_bytes() == unversioned(name));
-    is_one(program) || is_one(called)
+    let names = [program, called].into_iter().flat_map(|name| {
+        let stem = name.split(|&byte| byte == b'.').next().unwrap_or_default();
+        [name, unversioned(name), stem, stem.strip_suffix(b"-cli").unwrap_or(stem)]
+    });
+    names.into_iter().any(|name| has(list, name))
 }
 
 fn is_runner(program: &[u8], words: &[&[u8]]) -> bool {
     let called = base(words.first().copied().unwrap_or_default());
     let by_name = |name: &[u8]| is_interpreter(name) || is_multi_call(name) || linker::is_linker(name);
-    is_listed(&RUNNERS, program, words) || by_name(program) || by_name(called)
+    is_listed(RUNNERS, program, words) || by_name(program) || by_name(called)
 }
 
 /// How many words are kept of a command whose beginning is approved: through its subcommand, or its first word that is no
@@ -265,15 +154,16 @@ fn prefix(program: &[u8], words: &[&[u8]]) -> Option<usize> {
     } else {
         after.iter().position(|word| !word.starts_with(b"-")).unwrap_or(after.len())
     };
-    let subcommand = after.get(options).copied();
-    let runs_on = |word: &[u8]| RUNNING_SUBCOMMANDS.iter().any(|own| own.as_bytes() == word);
-    if is_listed(&NEVER_WHOLE, program, words) && after.iter().any(|word| runs_on(word)) {
-        return None;
+    let is_said = options < after.len();
+    if is_listed(NEVER_WHOLE, program, words) && !is_git {
+        // An option may have a value, so what comes after one may not be the subcommand yet.
+        let runs_on = |word: &[u8]| has(RUNNING_SUBCOMMANDS, word);
+        return after.first().filter(|word| options == 0 && !word.starts_with(b"+") && !runs_on(word)).map(|_| 2);
     }
-    match subcommand {
-        Some(_) => Some(options.saturating_add(2)),
+    match is_said {
+        true => Some(options.saturating_add(2)),
         // Without a subcommand, what follows could be one.
-        None if is_git || is_listed(&NEVER_WHOLE, program, words) => None,
-        None => Some(words.len()),
+        false if is_git => None,
+        false => Some(words.len()),
     }
 }

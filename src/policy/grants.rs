@@ -14,7 +14,7 @@ use crate::common::request::Request;
 use crate::common::scope::Pattern;
 
 use super::commands::CommandScope;
-use super::reading::{Reading, Subject};
+use super::reading::Reading;
 
 /// A scope, an access and a lifetime that somebody said yes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,8 +275,8 @@ impl Grants {
         call: CallId,
         needed: Needed<'_>,
     ) -> bool {
-        let Subject::Program(script) = reading.subject else { return false };
-        let own = self.by_object.get(&script.path).filter(|_| reading.is_plain_script && script.is_named);
+        let Some(script) = reading.script.filter(|script| script.is_named) else { return false };
+        let own = self.by_object.get(&script.path);
         own.into_iter().flatten().filter_map(|&at| self.get(at)).any(|grant| {
             grant.holds_for(Access::Exec, call, needed)
                 && grant.command.as_ref().is_some_and(|scope| scope.covers_script(reading, command))

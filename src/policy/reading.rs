@@ -25,7 +25,7 @@ pub(super) struct Words<'a> {
 
 impl<'a> Reading<'a> {
     fn new(subject: Subject<'a>, words: Words<'a>, is_faithful: bool) -> Reading<'a> {
-        Reading { subject, words, is_faithful, is_plain_script: false, split: OnceCell::new() }
+        Reading { subject, words, is_faithful, script: None, split: OnceCell::new() }
     }
 
     /// The words with `-rf` as `-r -f`, up to `--`; `None` if that changes nothing.
@@ -106,9 +106,9 @@ pub(super) struct Reading<'a> {
     pub words: Words<'a>,
     /// Whether this is surely what happens, so that rules which allow count, too.
     pub is_faithful: bool,
-    /// A script whose interpreter was told nothing else than to run it with these words: an answer for the script itself
-    /// is one for this.
-    pub is_plain_script: bool,
+    /// The script that this is, where its interpreter was told nothing but to run it with these words: an answer for the
+    /// script itself is one for this.
+    pub script: Option<&'a Program>,
     split: OnceCell<Option<Vec<&'a [u8]>>>,
 }
 
@@ -246,11 +246,15 @@ impl<'a> Reader<'a> {
         match interpreters::script(name, words) {
             Some(Script::File { text, words: own, is_first }) => {
                 let followed = self.operand(text);
-                if let (Subject::Program(_), Some(run)) = (followed, self.runs.last_mut()) {
-                    let reading = Reading::new(followed, own, false);
-                    run.readings.push(Reading { is_plain_script: is_first, ..reading });
+                let script = match followed {
+                    Subject::Program(script) if is_first => Some(script),
+                    _ => None,
+                };
+                for subject in [followed, Subject::Text(text)] {
+                    if let Some(run) = self.runs.last_mut() {
+                        run.readings.push(Reading { script, ..Reading::new(subject, own, false) });
+                    }
                 }
-                self.push(Subject::Text(text), own, false);
             }
             Some(Script::Module { name, words }) => self.push(Subject::Text(name), words, false),
             None => {}

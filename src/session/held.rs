@@ -27,9 +27,6 @@ pub trait Held {
     /// Whether the thread may go on being held: it still waits, and no signal wants it.
     fn look(&self) -> Result<(), Halt>;
 
-    /// Nobody said yes.
-    fn refused(&self) {}
-
     /// Somebody wrote another command in place of the one that was asked about; what becomes of this one.
     fn edited(&self, _argv: Vec<Vec<u8>>) -> Halt {
         Errno::ACCES.into()

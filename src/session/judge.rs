@@ -24,6 +24,7 @@ use crate::common::request::{Operation, Request};
 use crate::common::wire::{FromSession, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
+use crate::policy::regions;
 
 /// How long a question stays open when its thread has gone to run a signal handler: with `SA_RESTART` it comes back with
 /// the same attempt at once, and the person who reads the prompt should not see it go and come.
@@ -203,6 +204,9 @@ pub struct Judge {
     read_before: Mutex<HashSet<ReadBefore>>,
 }
 
+/// A grant that decided, and who gave it.
+type Given = (GrantId, String);
+
 /// A read that a grant lifted, for one call.
 type ReadBefore = (GrantId, CallId, RawPath);
 
@@ -243,6 +247,26 @@ impl Judge {
     /// Whether one of those rules speaks about this name, whatever was granted.
     pub fn guards_name(&self, name: &RawPath) -> bool {
         self.policy.floating(Access::Write, name, CallId(0), &Grants::new()).is_some()
+    }
+
+    /// Whether policy may hold a read of this path, whatever was granted.
+    pub fn guards_read(&self, path: &RawPath) -> bool {
+        self.policy.guards_read(path)
+    }
+
+    /// Whether it may hold reads in this tree that it does not name one by one.
+    pub fn guards_reads_below(&self, tree: &RawPath) -> bool {
+        self.policy.guards_reads_below(tree)
+    }
+
+    /// Whether it names places below this one at which it may hold reads.
+    pub fn guards_reads_named_below(&self, tree: &RawPath) -> bool {
+        self.policy.below(Access::Read, tree, CallId(0), &Grants::new()).is_some()
+    }
+
+    /// Whether it holds any read.
+    pub fn guards_reads(&self) -> bool {
+        regions::judges_reads(self.policy.profile())
     }
 
     /// A permit for all of these objects, or what stands against it. `foresee` says which error the kernel would give
@@ -305,7 +329,7 @@ impl Judge {
         wanted.access != Access::Write || wanted.object.is_within(&self.workspace)
     }
 
-    fn was_read_before(&self, wanted: &Wanted, call: CallId, grant: Option<&(GrantId, String)>) -> bool {
+    fn was_read_before(&self, wanted: &Wanted, call: CallId, grant: Option<&Given>) -> bool {
         let Some((id, _)) = grant.filter(|_| wanted.access == Access::Read) else { return false };
         self.reads_before().contains(&(*id, call, wanted.object.clone()))
     }
@@ -337,11 +361,7 @@ impl Judge {
     }
 
     /// The strictest verdict on the object and on what its change touches besides, and the grant, with who gave it, if one decided.
-    fn verdict(
-        &self,
-        target: &dyn Held,
-        wanted: &Wanted,
-    ) -> Result<(Verdict, CallId, Option<(GrantId, String)>), Halt> {
+    fn verdict(&self, target: &dyn Held, wanted: &Wanted) -> Result<(Verdict, CallId, Option<Given>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         let call = if grants.is_empty() { target.main_call() } else { target.call_id()? };
         let mut strictest = match &wanted.command {
@@ -411,11 +431,7 @@ impl Judge {
         }
         // Whoever would only take a proven answer takes no other, whatever the broker holds for one.
         let suffices = verdict.level < Level::Authenticate || decision.authenticated;
-        if decision.outcome == Outcome::Approved && suffices {
-            return Ok(());
-        }
-        target.refused();
-        Err(Errno::ACCES.into())
+        if decision.outcome == Outcome::Approved && suffices { Ok(()) } else { Err(Errno::ACCES.into()) }
     }
 
     fn put_question(&self, target: &dyn Held, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {

@@ -18,7 +18,7 @@ use super::judge::Judge;
 use super::life::{self, Parts};
 use super::perform::Performer;
 use super::reads::survey::Survey;
-use super::reads::{self, Preparation, Reads, ReadsError};
+use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
 use super::upstream::BrokerLink;
@@ -278,7 +278,7 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         None => None,
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
-        Ok((landlock_abi, performer(&launch, &profile, &scratch, native, executor)?))
+        Ok((landlock_abi, performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?))
     });
     match prepared {
         Ok((landlock_abi, performer)) => Ok(Parts {
@@ -345,6 +345,7 @@ fn performer(
     scratch: &Scratch,
     native: Vec<NativeRoot>,
     executor: Executor,
+    reads: Option<&HeldReads>,
 ) -> Result<Arc<Performer>, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
@@ -360,7 +361,7 @@ fn performer(
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge, executor)))
+    Ok(Arc::new(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)))))
 }
 
 /// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3

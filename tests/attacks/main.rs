@@ -23,6 +23,7 @@ mod own_files;
 mod own_sandbox;
 mod policy_files;
 mod processes;
+mod programs;
 mod prompts;
 mod races;
 mod raw;
@@ -34,6 +35,7 @@ mod spellings;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod variables;
 
 use std::process::ExitCode;
 
@@ -63,6 +65,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("own_sandbox", own_sandbox::TESTS),
     ("policy_files", policy_files::TESTS),
     ("processes", processes::TESTS),
+    ("programs", programs::TESTS),
     ("prompts", prompts::TESTS),
     ("races", races::TESTS),
     ("records", records::TESTS),
@@ -71,6 +74,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("signals", signals::TESTS),
     ("spellings", spellings::TESTS),
     ("terminal", terminal::TESTS),
+    ("variables", variables::TESTS),
 ];
 
 /// The part of every module that attacks.
@@ -87,12 +91,14 @@ const INSIDE: &[&[Inside]] = &[
     memory::INSIDE,
     own_sandbox::INSIDE,
     processes::INSIDE,
+    programs::INSIDE,
     prompts::INSIDE,
     races::INSIDE,
     refused::INSIDE,
     shown::INSIDE,
     signals::INSIDE,
     terminal::INSIDE,
+    variables::INSIDE,
 ];
 
 fn main() -> ExitCode {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::daemon::{FIRST, Ran, SECOND, Simulated, THIRD, World, command, world};
+use crate::daemon::{FIRST, FOURTH, Ran, SECOND, Simulated, THIRD, World, command, world, world_with_command};
 use crate::support::bus::PrivateBus;
 
 #[test]
@@ -34,6 +34,28 @@ fn answers_arrive_as_they_were_given() {
     assert_eq!(ran.out, format!("{{\"request\":\"{FIRST}\",\"decision\":\"deny\"}}\n"));
     // What a hostile tool is called draws nothing here either.
     assert!(simulated.run(&["deny", THIRD]).out.chars().all(|c| !c.is_control() || c == '\n'));
+}
+
+#[test]
+fn commands_have_widths_of_their_own() {
+    let simulated = Simulated::start(world_with_command());
+    for width in ["exact", "prefix", "program"] {
+        let ran = simulated.run(&["approve", FOURTH, "--scope", width]);
+        assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{ran:?}");
+        let heard = format!("Decide {FOURTH} once width={width}");
+        assert_eq!(simulated.world().heard.last(), Some(&heard));
+    }
+    let ran = simulated.run(&["approve", FOURTH, "--session", "--scope", "prefix"]);
+    assert!(
+        ran.out.starts_with("Let through, for session e52266a8: dash wants to run this command: ./deploy "),
+        "{ran:?}"
+    );
+    assert!(ran.out.ends_with(", and all of ./deploy --message …\n"), "{ran:?}");
+    for words in [&["approve", FOURTH, "--scope", "tree"], &["approve", FIRST, "--scope", "prefix"]] {
+        let ran = simulated.run(words);
+        assert_eq!(ran.status, 6, "{ran:?}");
+        assert!(ran.err.contains("is too far for this request"), "{ran:?}");
+    }
 }
 
 /// 5, and nothing is decided; an ambiguous one lists what it could be.

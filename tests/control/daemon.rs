@@ -331,7 +331,45 @@ pub fn ordinary() -> Details {
         waiting: 1,
         // Shown as 58 s, with most of a second to spare for a loaded machine.
         remaining: 57_900_000,
+        ..Details::default()
     }
+}
+
+pub const FOURTH: &str = "c0ffee00b65b0005cc86e9cd59ebb38e";
+
+/// A program that is about to be run.
+pub fn command_to_run() -> Details {
+    let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+    let message = "say \"it's done\" \u{202e}\n".repeat(40);
+    Details {
+        program: b"/usr/bin/dash".to_vec(),
+        argv: words(&["sh", "-c", "./deploy \"$1\"", "sh"]),
+        access: "exec".into(),
+        operation: "execute".into(),
+        object: b"/home/me/project/deploy".to_vec(),
+        offers: [("exact", "deploy"), ("prefix", "./deploy --message …"), ("program", "./deploy …")]
+            .map(|(width, scope)| (width.to_owned(), scope.to_owned()))
+            .to_vec(),
+        attempts: 1,
+        exec_argv: Some(words(&["./deploy", "--message", &message, ""])),
+        exec_words_left_out: Some(0),
+        exec_interpreters: Some(words(&["/usr/bin/env", "/usr/bin/python3.11"])),
+        exec_variables: Some(words(&["LD_PRELOAD=/tmp/\u{200b}x.so", "PYTHONPATH=a b"])),
+        exec_parents: Some(vec![
+            (4600, b"/usr/bin/make".to_vec(), words(&["make", "release"])),
+            (4500, b"/usr/bin/node".to_vec(), words(&["claude", "\u{1b}[2J"])),
+        ]),
+        exec_new: Some(true),
+        exec_first: Some(false),
+        ..ordinary()
+    }
+}
+
+/// [`world`] with a command that waits besides.
+pub fn world_with_command() -> World {
+    let mut world = world();
+    world.requests.push((FOURTH.into(), command_to_run()));
+    world
 }
 
 /// One of a program that tries to mislead whoever reads.

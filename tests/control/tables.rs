@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gated::common::text;
 use serde_json::{Value, json};
 
-use crate::daemon::{FIRST, NOBODY, Simulated, THIRD, World, golden, world};
+use crate::daemon::{FIRST, FOURTH, NOBODY, Simulated, THIRD, World, golden, world, world_with_command};
 
 fn shown(simulated: &Simulated, columns: &str, words: &[&str]) -> String {
     let output = simulated.command().env("COLUMNS", columns).args(words).output().expect("gatedctl");
@@ -32,10 +32,38 @@ fn tables_fit_an_ordinary_terminal() {
 }
 
 #[test]
+fn a_command_is_shown_whole() {
+    let simulated = Simulated::start(world_with_command());
+    golden("control_show_exec.txt", &shown(&simulated, "80", &["show", FOURTH]));
+    golden("control_pending_exec.txt", &shown(&simulated, "80", &["pending"]));
+    // What a program gets can be pasted as it is.
+    let request = parsed(&simulated, &["show", FOURTH, "--json"]);
+    let script = format!("printf '%s\\0' {}", request["exec"]["command"].as_str().unwrap());
+    let shell = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    let words: Vec<&[u8]> = shell.stdout.split(|byte| *byte == 0).collect();
+    let expected = crate::daemon::command_to_run().exec_argv.unwrap();
+    assert_eq!(words.split_last().unwrap().1, expected.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let exec = &request["exec"];
+    assert_eq!(exec["argv"][0], "./deploy");
+    assert_eq!((&exec["new"], &exec["first"], &exec["words_left_out"]), (&json!(true), &json!(false), &json!(0)));
+    assert_eq!(exec["interpreters"], json!(["/usr/bin/env", "/usr/bin/python3.11"]));
+    assert_eq!(exec["variables"][0], "LD_PRELOAD=/tmp/\\u{200b}x.so");
+    let parent = json!({"pid": 4500, "program": "/usr/bin/node", "argv": ["claude", "\\x1b[2J"]});
+    assert_eq!(exec["parents"][1], parent);
+}
+
+#[test]
 fn no_width_lets_a_tool_draw_or_a_line_overflow() {
-    let simulated = Simulated::start(world());
+    let simulated = Simulated::start(world_with_command());
     for columns in [20_usize, 33, 47, 60, 79, 80, 101, 132, 200] {
-        for words in [&["pending"][..], &["show", THIRD], &["sessions"], &["session", "show", "0bad"], &["grants"]] {
+        for words in [
+            &["pending"][..],
+            &["show", THIRD],
+            &["show", FOURTH],
+            &["sessions"],
+            &["session", "show", "0bad"],
+            &["grants"],
+        ] {
             let text = shown(&simulated, &columns.to_string(), words);
             for line in text.lines() {
                 assert!(text::columns(line) <= columns, "{columns} {words:?}: {line:?}");
@@ -139,7 +167,10 @@ fn the_page_names_every_field() {
         let names = rows.filter_map(|row| row.split('|').nth(1));
         names.flat_map(|names| names.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
     };
-    let simulated = Simulated::start(world());
+    let simulated = Simulated::start(world_with_command());
+    let request = parsed(&simulated, &["show", FOURTH, "--json"]);
+    let written: BTreeSet<String> = request["exec"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(written, fields_of("A command"));
     for (heading, verb) in [("A session", "sessions"), ("A request", "pending"), ("A grant", "grants")] {
         let list = parsed(&simulated, &[verb, "--json"]);
         let items = list.as_array().expect("a list").iter().map(|item| item.as_object().expect("an object"));

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::future::Future;
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gated::common::bus::{AGENT_INTERFACE, AGENT_PATH, BUS_NAME, MANAGER_PATH};
@@ -51,6 +53,8 @@ pub const READING: Duration = Duration::from_millis(1000);
 /// A daemon as far as a consent agent sees it.
 struct Manager {
     registered: mpsc::UnboundedSender<(String, bool)>,
+    /// What watchers read from, one after the other.
+    events: Arc<Mutex<Vec<OwnedFd>>>,
 }
 
 #[interface(name = "org.gated.Gated1.Manager")]
@@ -63,6 +67,12 @@ impl Manager {
     async fn unregister_agent(&self, #[zbus(header)] header: Header<'_>) {
         let _ = self.registered.send((header.sender().expect("the bus says who").to_string(), false));
     }
+
+    fn watch(&self, options: HashMap<String, OwnedVariant>) -> zbus::fdo::Result<zbus::OwnedFd> {
+        assert!(options.is_empty(), "of one's own sessions");
+        let next = self.events.lock().expect("no test panics within").pop();
+        next.map(zbus::OwnedFd::from).ok_or_else(|| zbus::fdo::Error::Failed("no events".into()))
+    }
 }
 
 /// What `Ask` brought; `Err` is an error's name.
@@ -73,6 +83,7 @@ pub struct Daemon {
     pub connection: Connection,
     registered: mpsc::UnboundedReceiver<(String, bool)>,
     agent: Option<String>,
+    events: Arc<Mutex<Vec<OwnedFd>>>,
 }
 
 impl Daemon {
@@ -85,14 +96,25 @@ impl Daemon {
     /// Without the name.
     async fn connected(system: &PrivateBus) -> Daemon {
         let (_, registered) = mpsc::unbounded_channel();
-        Daemon { connection: connect(system).await, registered, agent: None }
+        Daemon { connection: connect(system).await, registered, agent: None, events: Arc::default() }
     }
 
     async fn serve(&mut self) {
         let (sender, registered) = mpsc::unbounded_channel();
         self.registered = registered;
-        self.connection.object_server().at(MANAGER_PATH, Manager { registered: sender }).await.unwrap();
+        self.connection
+            .object_server()
+            .at(MANAGER_PATH, Manager { registered: sender, events: Arc::clone(&self.events) })
+            .await
+            .unwrap();
         self.connection.request_name(BUS_NAME).await.unwrap();
+    }
+
+    /// A stream of events, for whoever watches next.
+    pub fn events(&self) -> std::io::PipeWriter {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        self.events.lock().expect("no test panics within").push(reader.into());
+        writer
     }
 
     /// Waits until somebody registers.

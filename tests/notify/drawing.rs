@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use gated::common::access::Level;
+use gated::common::access::{Access, Level};
 use gated::common::decision::Lifetime;
+use gated::common::exec::{Execution, Parent};
 use gated::common::path::RawPath;
 use gated::common::request::{Operation, Request};
 use gated::common::text::{self, Untrusted};
 use gated::consent::notify::draw::{self, Capabilities, Drawing, Person};
 use gated::consent::notify::queue::Why;
+use gated::consent::told::Told;
 use proptest::prelude::*;
 
 use crate::prompts::{HOME, npmrc, prompt, request};
@@ -71,6 +73,70 @@ fn hostile() -> Request {
     hostile.who.cwd = RawPath::new("/tmp/\u{9b}2J&".as_bytes());
     hostile.rule.reason = Some("Because of <b>this</b>\n& that.".into());
     hostile
+}
+
+fn command() -> Request {
+    let words = |words: &[&[u8]]| words.iter().map(|word| Untrusted::new(*word)).collect::<Vec<_>>();
+    let mut request = request(4, 1, b"/home/alice/project/deploy");
+    (request.access, request.operation) = (Access::Exec, Operation::Execute);
+    request.execution = Some(Box::new(Execution {
+        argv: vec![],
+        words_left_out: 0,
+        interpreters: vec!["/usr/bin/python3.11".into()],
+        variables: words(&[b"LD_PRELOAD=/tmp/<b>.so"]),
+        parents: vec![
+            Parent { pid: 4600, program: "/usr/bin/make".into(), argv: words(&[b"make", b"release"]) },
+            Parent { pid: 4500, program: "/usr/bin/node".into(), argv: words(&[b"claude"]) },
+        ],
+        is_new: true,
+        is_first: false,
+    }));
+    request
+}
+
+fn with_argv(mut request: Request, argv: &[&[u8]]) -> Request {
+    request.execution.as_mut().unwrap().argv = argv.iter().map(|word| Untrusted::new(*word)).collect();
+    request
+}
+
+#[test]
+fn a_command() {
+    let words: [&[u8]; 4] = [b"./deploy", b"--message", b"it's <b>done</b>\x1b[2J &", "žluť\u{202e}".as_bytes()];
+    let request = with_argv(command(), &words);
+    golden("notify_exec.txt", &draw(request.clone(), FULL));
+    let mut first = with_argv(request, &[b"git", b"push", b"--force"]);
+    let execution = first.execution.as_mut().unwrap();
+    (execution.is_first, execution.is_new) = (true, false);
+    execution.interpreters.clear();
+    execution.variables.clear();
+    golden("notify_exec_first.txt", &draw(first, PLAIN));
+}
+
+#[test]
+fn a_command_of_any_length_fits() {
+    let long = vec![b'x'; 60_000];
+    let drawing = draw(with_argv(command(), &[b"cc", &long, b"-o", b"name"]), FULL);
+    assert!(text::columns(&drawing.summary) < 60 && drawing.summary.ends_with("-o name"), "{}", drawing.summary);
+    assert!(drawing.body.contains("bytes)…") && drawing.body.len() < 4000, "{}", drawing.body.len());
+}
+
+#[test]
+fn what_was_done_is_told() {
+    let told = |program: &str, operation: &str, object: &str, exec: &str| {
+        let access = if exec.is_empty() { "write" } else { "exec" };
+        let line = format!(
+            r#"{{"event":"notified","program":"{program}","access":"{access}","operation":"{operation}","object":"{object}"{exec}}}"#
+        );
+        Told::of(line.as_bytes()).expect("told")
+    };
+    let one = told("/usr/bin/npm", "create", "/home/alice/.cache/<x>", "");
+    golden("notify_done_one.txt", &draw::done(std::slice::from_ref(&one), 1, &person(), FULL));
+    let more: Vec<Told> = (0..8)
+        .map(|number| told("/usr/bin/cc", "create", &format!("/srv/{number}"), ""))
+        .chain([told("/usr/bin/dash", "execute", "/usr/bin/git", r#","exec":{"argv":["git","fetch","a b\\\\x1b"]}"#)])
+        .collect();
+    golden("notify_done_many.txt", &draw::done(&more, 40, &person(), FULL));
+    golden("notify_done_no_body.txt", &draw::done(&more, 40, &person(), BARE));
 }
 
 #[test]

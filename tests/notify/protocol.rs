@@ -1,6 +1,7 @@
 //! What goes over the bus, with a server that the test plays: which signals are believed, and what happens when a part of
 //! the desktop comes or goes.
 
+use std::io::Write;
 use std::time::Duration;
 
 use gated::common::consent::Answer;
@@ -43,6 +44,35 @@ fn a_request_is_a_critical_notification_with_three_buttons_that_does_not_expire(
         tokio::time::sleep(READING).await;
         fake.press(&shown, "Allow once").await;
         assert_eq!(answer(asking).await, ONCE);
+    });
+}
+
+#[test]
+fn what_is_done_without_a_question_is_told_in_passing() {
+    run(async {
+        let mut desk = Desk::bare().await;
+        let mut fake = Fake::with_buttons(&desk.session).await;
+        let mut events = desk.daemon.events();
+        desk.start_notifier();
+        desk.daemon.registered().await;
+        let line = |event: &str, object: &str| {
+            format!(
+                "{{\"event\":\"{event}\",\"program\":\"/usr/bin/npm\",\"access\":\"write\",\"operation\":\"create\",\"object\":\"{object}\"}}\n"
+            )
+        };
+        for (event, object) in [("denied", "/a"), ("notified", "/b"), ("allowed_by_grant", "/c"), ("notified", "/d")] {
+            events.write_all(line(event, object).as_bytes()).unwrap();
+        }
+        let shown = fake.shown().await;
+        assert_eq!(shown.summary, "gated let npm do 2 things");
+        assert_eq!(shown.body, "npm: create /b\nnpm: create /d");
+        assert_eq!((shown.urgency, shown.expires), (0, -1));
+        assert!(shown.actions.is_empty());
+        // A request is not held up by it.
+        let asking = desk.daemon.ask(&npmrc(1, 1));
+        let asked = fake.shown().await;
+        fake.press(&asked, "Deny").await;
+        assert_eq!(answer(asking).await, ALL_DENY);
     });
 }
 

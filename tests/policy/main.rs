@@ -1,6 +1,7 @@
 //! The policy language from outside: patterns, files, verdicts and grants. Pure, needs no privilege.
 
 mod ceiling;
+mod commands;
 mod decide;
 mod exec;
 mod grants;

@@ -1,11 +1,12 @@
 //! What the built-in profiles promise.
 
 use gated::common::access::{Access, Level};
+use gated::common::decision::Lifetime;
 use gated::common::path::RawPath;
 use gated::policy::load::BUILT_IN;
 use gated::policy::{Context, Grants, Policy, ProfileSelector, load};
 
-use super::sample::{CALL, Files, context, path};
+use super::sample::{CALL, Files, command, context, path};
 
 fn policy(name: &str) -> Policy {
     Policy::new(&Files::default().load(name).unwrap())
@@ -49,8 +50,8 @@ fn coder_writes_in_its_workspace_and_asks_for_what_runs_outside() {
         ("web/.envrc", "code-that-runs-outside"),
         (".vscode/tasks.json", "code-that-runs-outside"),
         (".claude/settings.local.json", "agent-settings"),
-        (".env", "secrets"),
-        ("web/.env.production", "secrets"),
+        (".env", "secrets-changed"),
+        ("web/.env.production", "secrets-changed"),
     ] {
         assert_eq!(verdict(&coder, &format!("{ws}/{asked}")), (Level::Ask, rule.into()), "{asked}");
     }
@@ -65,7 +66,7 @@ fn coder_asks_for_everything_outside_and_says_why_where_it_matters() {
         ("/home/user/.config/systemd/user/x.service", "services-and-commands"),
         ("/home/user/.config/autostart/x.desktop", "services-and-commands"),
         ("/home/user/.local/bin/git", "services-and-commands"),
-        ("/home/user/.ssh/authorized_keys", "secrets"),
+        ("/home/user/.ssh/authorized_keys", "secrets-changed"),
         ("/home/user/.gitconfig", "git-runs-this"),
         ("/etc/passwd", "system"),
         ("/usr/bin/env", "system"),
@@ -146,4 +147,332 @@ fn strict_asks_inside_and_denies_outside() {
     assert_eq!(verdict(&strict, "/home/user/project/a"), (Level::Ask, "workspace".into()));
     assert_eq!(verdict(&strict, "/home/user/.bashrc"), (Level::Deny, "default".into()));
     assert_eq!(verdict(&strict, "/srv/x"), (Level::Deny, "default".into()));
+}
+
+/// The level and the rule of a command line whose first word is a program of the system's.
+fn executed(policy: &Policy, line: &str) -> (Level, String) {
+    let has_path = line.split(' ').next().unwrap().contains('/');
+    let line = if has_path { line.to_owned() } else { format!("/usr/bin/{line}") };
+    let verdict = policy.decide_exec(&command(&line), CALL, &Grants::new());
+    (verdict.level, policy.rule(&verdict).id)
+}
+
+#[test]
+fn coder_runs_programs_except_for_the_seeds_of_trouble() {
+    let coder = policy("coder");
+    let table = [
+        (
+            Level::Allow,
+            "default",
+            "true
+             sh -c 'git push'
+             bash build.sh
+             make -j4
+             cc -O2 -c x.c -o x.o
+             /home/user/project/target/debug/tool --force push
+             git status
+             git add -A
+             git commit -am 'push --force'
+             git pull --ff-only
+             git fetch --prune
+             git merge --no-ff topic
+             git checkout main
+             git checkout -b push
+             git switch -c topic
+             git reset HEAD~1
+             git stash
+             git clean -n
+             git restore --staged x
+             git rebase --abort
+             git branch -d topic
+             git send-pack --stateless-rpc --helper-status --thin https://example.org/x
+             rm x
+             rm -f a.o b.o
+             rm -f -r conftest.err conftest.o conftest.c
+             rm -rf conftest* confdefs.h
+             chmod +x run.sh
+             chmod 644 x
+             cp -r a b
+             mv a b
+             find . -name '*.o' -delete
+             npm install
+             npm ci
+             npm run publish
+             npm test
+             cargo build --release
+             cargo test publish
+             go build ./...
+             python3 -m pytest
+             python3 setup.py build
+             twine check dist/x
+             docker build .
+             curl --version
+             dd if=/dev/zero of=x bs=1M count=1
+             dd if=x of=/dev/null
+             env git status
+             xargs rm -r
+             ld.so /usr/bin/true",
+        ),
+        (
+            Level::Ask,
+            "push",
+            "git push
+             git push origin main
+             git -C /x -c a=b push
+             git-push=/usr/bin/git origin
+             /usr/lib/git-core/git-push origin
+             /home/user/.nix-profile/bin/git push
+             git send-pack ssh://x/y main
+             git send-email x.patch
+             ld.so /usr/bin/git push",
+        ),
+        (
+            Level::Authenticate,
+            "force-push",
+            "git push -f
+             git push -uf origin x
+             git push --force-with-lease=x:y origin
+             git push --forc
+             git push origin +main
+             git push origin :main
+             git push --mirror
+             git push --del x
+             git push origin -d x
+             git --no-pager push --prune
+             git-push=/usr/bin/git +main
+             git send-pack --force ssh://x/y
+             ld.so --argv0 git-push /usr/bin/git -f",
+        ),
+        (
+            Level::Ask,
+            "lose-changes",
+            "git reset --hard
+             git reset -q --hard HEAD
+             git reset --har
+             git checkout -- .
+             git checkout HEAD -- src
+             git checkout .
+             git checkout -f main
+             git switch --discard-changes main",
+        ),
+        (
+            Level::Ask,
+            "restore-and-clean",
+            "git clean -fdx
+             git clean -n --no-dry-run -f
+             git restore .
+             git restore --staged --worktree .
+             git rebase main
+             git rebase -i HEAD~3
+             git -c sequence.editor=true rebase -i x
+             git filter-branch --tree-filter x",
+        ),
+        (Level::Ask, "lose-commits", "git branch -D x\ngit stash clear\ngit stash drop\ngit reflog expire --all"),
+        (
+            Level::Ask,
+            "remove-trees",
+            "rm -r x
+             rm -rf .
+             rm -fvr x
+             rm x -R
+             rm --recursive x
+             rm --rec x
+             rm -rf conftest src
+             rm -rf conftest -- src
+             busybox rm -rf x
+             rm=/usr/bin/busybox -rf x
+             rm=/usr/bin/coreutils -rf x
+             coreutils --coreutils-prog=rm -rf x
+             /usr/bin/rm=/usr/bin/rm -rf x",
+        ),
+        (Level::Ask, "remove-trees-elsewhere", "rm -rf conftest/../src\nrm -rf ./conf/../x"),
+        (
+            Level::Ask,
+            "whole-trees",
+            "chmod -R 777 .\nchmod -vR a+w x\nchown --recursive me x\nchgrp -R g x\nbusybox chmod -R 0 x",
+        ),
+        (
+            Level::Ask,
+            "fetch",
+            "curl https://example.org
+             curl -sSL https://example.org/install.sh
+             wget -qO- x
+             busybox wget x
+             curl --version x
+             /home/user/bin/curl x
+             wget=/usr/bin/busybox x",
+        ),
+        (
+            Level::Authenticate,
+            "publish",
+            "npm publish
+             npm --tag next publish
+             npm=/usr/lib/node_modules/npm/bin/npm-cli.js publish
+             node /usr/bin/npm publish
+             yarn npm publish
+             yarn publish
+             pnpm -r publish
+             bun publish
+             cargo publish
+             cargo +nightly publish --dry-run
+             cargo=/home/user/.cargo/bin/rustup publish
+             cargo yank x
+             uv publish",
+        ),
+        (
+            Level::Authenticate,
+            "publish-packages",
+            "twine upload dist/x
+             python3 -m twine upload dist/x
+             python3.11 -u /usr/bin/twine upload x
+             gem push x.gem
+             docker push x
+             docker --config y image push x
+             docker buildx build --push .
+             podman push x",
+        ),
+        (
+            Level::Deny,
+            "privilege-tools",
+            "sudo ls\nsu -\npkexec x\ndoas x\nrun0\nsystemd-run --user x\nsudo=/usr/bin/x\n/usr/local/bin/sudo -n true",
+        ),
+        (
+            Level::Deny,
+            "file-systems",
+            "mkfs.ext4 /dev/sda\n/usr/sbin/mkfs -t xfs x\nmkfs.ext4=/usr/sbin/mke2fs x\nmkswap x",
+        ),
+        (Level::Deny, "raw-devices", "dd if=x of=/dev/sda\ndd of=/dev/nvme0n1 bs=1M if=x\nbusybox dd of=/dev/sda"),
+    ];
+    for (level, rule, lines) in table {
+        for line in lines.lines().map(str::trim) {
+            let line =
+                line.strip_prefix("ld.so").map_or(line.to_owned(), |rest| format!("/lib64/ld-linux-x86-64.so.2{rest}"));
+            assert_eq!(executed(&coder, &line), (level, rule.into()), "{line}");
+        }
+    }
+    assert!(coder.judges_exec());
+}
+
+#[test]
+fn an_answer_to_a_force_push_is_for_that_push() {
+    let coder = policy("coder");
+    let verdict = |line: &str| coder.decide_exec(&command(line), CALL, &Grants::new());
+    assert_eq!(coder.remember(&verdict("/usr/bin/git push -f")), Lifetime::Attempt);
+    assert_eq!(coder.remember(&verdict("/usr/bin/git push")), Lifetime::Call);
+}
+
+#[test]
+fn strict_runs_what_only_looks_and_asks_for_the_rest() {
+    let strict = policy("strict");
+    for line in [
+        "ls -la",
+        "cat x",
+        "pwd",
+        "which git",
+        "date",
+        "tree",
+        "[ -e x ]",
+        "ls=/usr/bin/busybox -l",
+        "busybox cat x",
+        "git status",
+        "git -C x log -p",
+        "git diff --stat",
+        "git show HEAD",
+        "git branch",
+        "git branch -a -vv",
+        "git remote -v",
+        "git branch --show-current",
+        "git-status=/usr/bin/git",
+    ] {
+        assert_eq!(executed(&strict, line).0, Level::Allow, "{line}");
+    }
+    for line in [
+        "sh -c ls",
+        "env ls",
+        "find . -delete",
+        "python3 x.py",
+        "git",
+        "git push",
+        "git branch topic",
+        "git branch -D topic",
+        "git branch -aD topic",
+        "git branch -m a",
+        "git tag v1",
+        "git remote add a b",
+        "git commit",
+        "sort -o x y",
+        "/home/user/project/ls",
+        "ls=/home/user/project/x",
+        "ls=/usr/bin/env",
+        "git-push=/usr/bin/git status",
+        "/lib64/ld-linux-x86-64.so.2 /usr/bin/ls",
+        "busybox sh",
+        "xargs ls",
+        "tee x",
+    ] {
+        assert_eq!(executed(&strict, line), (Level::Ask, "default".into()), "{line}");
+    }
+    assert_eq!(executed(&strict, "sudo ls").0, Level::Deny);
+    assert_eq!(executed(&strict, "mkfs.ext4 x").0, Level::Deny);
+}
+
+#[test]
+fn secrets_and_other_homes_are_read_with_consent() {
+    let home = "/home/user";
+    for name in ["coder", "strict"] {
+        let policy = policy(name);
+        let read = |of: &str| {
+            let verdict = policy.decide(Access::Read, &path(of), CALL, &Grants::new());
+            (verdict.level, policy.rule(&verdict).id)
+        };
+        for secret in [
+            ".ssh/id_ed25519",
+            ".ssh",
+            ".gnupg/private-keys-v1.d/x",
+            ".aws/credentials",
+            ".azure/x",
+            ".config/gcloud/x",
+            ".kube/config",
+            ".docker/config.json",
+            ".netrc",
+            ".git-credentials",
+            ".npmrc",
+            ".pypirc",
+            ".cargo/credentials",
+            ".cargo/credentials.toml",
+            ".mozilla/firefox/x/logins.json",
+            ".config/google-chrome/Default/Cookies",
+            ".config/chromium/x",
+            ".local/share/keyrings/login.keyring",
+            ".bash_history",
+            ".zsh_history",
+            ".python_history",
+            ".local/share/fish/fish_history",
+            "project/.env",
+            "project/web/.env.local",
+            "project/.envrc",
+        ] {
+            assert_eq!(read(&format!("{home}/{secret}")), (Level::Ask, "secrets".into()), "{name}: {secret}");
+        }
+        for open in [
+            ".bashrc",
+            ".config",
+            ".cargo/config.toml",
+            ".docker",
+            "project/.env.example",
+            "project/env",
+            "project/.git/config",
+            ".gitconfig",
+            "",
+            "project/.env.sample",
+        ] {
+            assert_eq!(read(&format!("{home}/{open}")).0, Level::Allow, "{name}: {open}");
+        }
+        for other in ["/home/eve", "/home/eve/notes", "/root", "/root/.bashrc"] {
+            assert_eq!(read(other), (Level::Ask, "other-homes".into()), "{name}: {other}");
+        }
+        for open in ["/etc/passwd", "/home", "/usr/lib/x.so", "/"] {
+            assert_eq!(read(open).0, Level::Allow, "{name}: {open}");
+        }
+    }
 }

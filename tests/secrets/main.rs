@@ -3,8 +3,11 @@
 
 mod basics;
 mod judge;
+mod life;
+mod races;
 #[path = "../support/mod.rs"]
 mod support;
+mod ways;
 
 use std::process::ExitCode;
 
@@ -16,9 +19,10 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed, as the test user, bare or in a session.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] = &[("basics", basics::TESTS)];
+const TESTS: &[(&str, &[Test])] =
+    &[("basics", basics::TESTS), ("ways", ways::TESTS), ("life", life::TESTS), ("races", races::TESTS)];
 
-const INSIDE: &[&[Inside]] = &[basics::INSIDE];
+const INSIDE: &[&[Inside]] = &[basics::INSIDE, ways::INSIDE, life::INSIDE, races::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();

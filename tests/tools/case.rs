@@ -23,6 +23,12 @@ pub struct Case {
 pub enum Policy {
     /// Changes in the workspace are allowed, nobody can be asked.
     Workspace,
+    /// As `Workspace`, and every program that is executed is judged.
+    Judged,
+    /// As `Judged`, and each is recorded.
+    Recorded,
+    /// As `Judged`, and debuggers work.
+    Debug,
     /// The built-in profile `coder`, and a script of answers.
     Coder { answers: &'static str },
 }
@@ -79,6 +85,9 @@ impl Case {
         }
         match &self.policy {
             Policy::Workspace => sandbox.profile(profiles::WORKSPACE),
+            Policy::Judged => sandbox.profile(&profiles::judged("")),
+            Policy::Recorded => sandbox.profile(&profiles::recorded()),
+            Policy::Debug => sandbox.profile(&profiles::judged("debug = true")),
             Policy::Coder { answers } => {
                 sandbox.profile_named("coder");
                 sandbox.answers(answers);

@@ -5,6 +5,7 @@
 mod builds;
 mod case;
 mod copies;
+mod debuggers;
 mod demo;
 mod git;
 mod packages;
@@ -22,6 +23,7 @@ type Test = (&'static str, fn());
 const TESTS: &[(&str, &[Test])] = &[
     ("builds", builds::TESTS),
     ("copies", copies::TESTS),
+    ("debuggers", debuggers::TESTS),
     ("demo", demo::TESTS),
     ("git", git::TESTS),
     ("packages", packages::TESTS),

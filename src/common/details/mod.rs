@@ -68,7 +68,7 @@ pub enum DetailsError {
 }
 
 /// The `a{sv}` of a prompt. Its fields are not checked before [`Details::question`].
-#[derive(Clone, Debug, PartialEq, Eq, SerializeDict, DeserializeDict, Type, Variant, OwnedVariant)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, SerializeDict, DeserializeDict, Type, Variant, OwnedVariant)]
 #[zbus(signature = "a{sv}", rename_all = "kebab-case")]
 pub struct Details {
     pub session: String,

@@ -5,12 +5,17 @@
 //! as `\x3c` in it, since servers differ in whether they read a summary as markup; in the body they are entities where the
 //! server says that it reads markup.
 
+use std::collections::BTreeSet;
+
 use crate::common::access::Level;
 use crate::common::consent::Prompt;
 use crate::common::decision::{Lifetime, Width};
+use crate::common::exec::Execution;
 use crate::common::id::RequestId;
 use crate::common::path::RawPath;
-use crate::common::text;
+use crate::common::request::Request;
+use crate::common::text::{self, Untrusted};
+use crate::consent::told::Told;
 use crate::consent::words;
 
 use super::queue::{Choice, Why};
@@ -53,8 +58,13 @@ const SUMMARY: usize = 46;
 /// Columns of the program's name and of a user's in it, and what is left to a path at the least.
 const NAME: usize = 16;
 const PATH: usize = 20;
-/// Columns of a line of the body.
+/// Columns of a line of the body, and of a command in it.
 const LINE: usize = 200;
+const COMMAND: usize = 1000;
+/// Processes above the one that asks that are named.
+const PARENTS: usize = 3;
+/// Lines of what was done that are told one by one.
+const TOLD: usize = 6;
 
 /// Draws a request. `of` is the session's user, if that is another; `others` the number of requests that wait unseen.
 pub fn request(
@@ -78,13 +88,18 @@ pub fn request(
     if why == Why::TooSoon {
         line("Not counted", "the answer came before this could be read. Please answer again".to_owned());
     }
-    line("object", text::escaped_within(request.object.as_bytes(), LINE));
-    if let Some(other) = &request.other {
-        line(words::other(request.operation), text::escaped_within(other.as_bytes(), LINE));
+    match &request.execution {
+        Some(execution) => of_execution(request, execution, &mut line),
+        None => {
+            line("object", text::escaped_within(request.object.as_bytes(), LINE));
+            if let Some(other) = &request.other {
+                line(words::other(request.operation), text::escaped_within(other.as_bytes(), LINE));
+            }
+            line("program", format!("{} (pid {})", text::escaped_within(who.program.as_bytes(), LINE), who.pid));
+            line("call", text::quoted_argv_within(who.argv.iter().map(Untrusted::as_bytes), LINE));
+            line("in", text::escaped_within(who.cwd.as_bytes(), LINE));
+        }
     }
-    line("program", format!("{} (pid {})", text::escaped_within(who.program.as_bytes(), LINE), who.pid));
-    line("call", text::quoted_argv_within(who.argv.iter().map(text::Untrusted::as_bytes), LINE));
-    line("in", text::escaped_within(who.cwd.as_bytes(), LINE));
     let rule = format!("{} of profile {}", request.rule.id, request.rule.profile);
     match &request.rule.reason {
         Some(reason) => line("reason", text::escaped_within(reason.as_bytes(), LINE)),
@@ -108,6 +123,71 @@ pub fn request(
     Drawing { summary, body: body(&lines, server), buttons: buttons(prompt, server) }
 }
 
+/// What would run, and who wants it: what carries code and what is new first, for a desktop may cut the end.
+fn of_execution(request: &Request, execution: &Execution, line: &mut impl FnMut(&str, String)) {
+    let who = &request.who;
+    if execution.is_new {
+        line("!! NEW", words::NEW.to_owned());
+    }
+    line("command", words::command(execution, COMMAND));
+    line("program", text::escaped_within(request.object.as_bytes(), LINE));
+    for interpreter in &execution.interpreters {
+        line("run by", text::escaped_within(interpreter.as_bytes(), LINE));
+    }
+    if !execution.variables.is_empty() {
+        line("with", text::quoted_argv_within(execution.variables.iter().map(Untrusted::as_bytes), COMMAND));
+    }
+    line("in", text::escaped_within(who.cwd.as_bytes(), LINE));
+    if !execution.is_first {
+        line("asked by", words::process(who.pid, &who.program, &who.argv, LINE));
+        for parent in execution.parents.iter().take(PARENTS) {
+            line("called by", words::process(parent.pid, &parent.program, &parent.argv, LINE));
+        }
+    }
+}
+
+/// Draws what was done without a question, of which somebody is to hear: what was told last, and how much it was in all.
+pub fn done(told: &[Told], count: usize, person: &Person, server: Capabilities) -> Drawing {
+    let names: BTreeSet<&[u8]> = told.iter().map(Told::name).collect();
+    let others = if names.len() > 1 || count > told.len() { " and others" } else { "" };
+    let summary = match told {
+        [one] if count <= 1 => format!("gated let {} {}", named(one.name(), NAME), one.deed(person, SUMMARY)),
+        [.., last] => format!("gated let {}{others} do {count} things", named(last.name(), NAME)),
+        [] => format!("gated let {count} things be done"),
+    };
+    let kept = told.len().saturating_sub(TOLD);
+    let last = told.iter().skip(kept);
+    let mut lines: Vec<String> =
+        last.map(|one| format!("{}: {}", named(one.name(), NAME), one.deed(person, LINE))).collect();
+    match count.saturating_sub(lines.len()) {
+        0 => {}
+        more => lines.push(format!("and {more} more before: gatedctl audit")),
+    }
+    Drawing { summary, body: body(&lines, server), buttons: Vec::new() }
+}
+
+impl Told {
+    /// `write ~/notes`.
+    fn deed(&self, person: &Person, columns: usize) -> String {
+        let verb = words::verb(self.access, self.operation);
+        let left = columns.saturating_sub(verb.len().saturating_add(1)).max(PATH);
+        match &self.command {
+            Some(argv) => format!("{verb} {}", fitted(left, |columns| brief(argv, columns))),
+            None => format!("{verb} {}", place(&self.object, person, left)),
+        }
+    }
+}
+
+/// A command line whose whole stands below.
+fn brief(argv: &[Untrusted], columns: usize) -> String {
+    text::quoted_argv_shortened(argv.iter().map(Untrusted::as_bytes), columns)
+}
+
+/// A program's name.
+fn named(name: &[u8], columns: usize) -> String {
+    fitted(columns, |columns| text::quoted_argv_within([name], columns))
+}
+
 /// Draws what happened while nobody looked.
 pub fn missed(requests: usize, server: Capabilities) -> Drawing {
     let summary = match requests {
@@ -121,11 +201,18 @@ pub fn missed(requests: usize, server: Capabilities) -> Drawing {
 /// `npm wants to write ~/.npmrc`.
 fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
     let request = &prompt.request;
-    let name = fitted(NAME, |columns| text::quoted_argv_within([request.who.program.file_name()], columns));
+    let name = match &request.execution {
+        Some(execution) if execution.is_first => "gated-run".to_owned(),
+        _ => named(request.who.program.file_name(), NAME),
+    };
     let of = of.map(|user| format!(" of {}", fitted(NAME, |columns| text::shortened(user.as_bytes(), columns))));
-    let mut summary = format!("{name}{} wants to {} ", of.unwrap_or_default(), words::verb(request));
+    let mut summary =
+        format!("{name}{} wants to {} ", of.unwrap_or_default(), words::verb(request.access, request.operation));
     let left = SUMMARY.saturating_sub(text::columns(&summary)).max(PATH);
-    summary.push_str(&place(&request.object, person, left));
+    match &request.execution {
+        Some(execution) => summary.push_str(&fitted(left, |columns| brief(&execution.argv, columns))),
+        None => summary.push_str(&place(&request.object, person, left)),
+    }
     if let Some(other) = &request.other {
         summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person, PATH)));
     }

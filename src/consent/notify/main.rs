@@ -1,6 +1,7 @@
 //! `gated-notify` from start to end: one desktop on the session bus, one registration on the system bus, each looked for
 //! again when it goes.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,20 +10,22 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use zbus::connection;
+use zbus::{Connection, connection};
 
 use crate::common::bus::INSIDE_SOCKET;
 use crate::common::path::RawPath;
 use crate::consent::bus::{Asked, BusAgent, Registration};
+use crate::consent::told::{self, Told};
 
 use super::Notifier;
 use super::draw::Person;
 use super::queue::Limits;
 use super::server::Desktop;
+use super::telling::Pace;
 
 /// How long after a failure to try again.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -30,6 +33,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 const AWAY: Duration = Duration::from_secs(5);
 /// The longest that the bus or the daemon may take for a call.
 const CALL: Duration = Duration::from_secs(10);
+/// Things that were done and wait to be told.
+const BACKLOG: usize = 64;
 
 /// Show requests of gated sessions as desktop notifications and bring the answers back. Started with the desktop
 #[derive(Debug, Parser)]
@@ -93,10 +98,11 @@ async fn serve(person: Person) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (asked, mut arrivals) = mpsc::unbounded_channel();
     let (able, is_able) = watch::channel(false);
-    let mut notifier = Notifier::new(Desktop::new(), person, Limits::default(), able);
+    let (tell, told) = mpsc::channel(BACKLOG);
+    let mut notifier = Notifier::new(Desktop::new(), person, Limits::default(), able).telling(told, Pace::default());
     let asking = async move {
         tokio::select! {
-            () = ask(asked, is_able) => {}
+            () = ask(asked, is_able, tell) => {}
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
@@ -107,12 +113,12 @@ async fn serve(person: Person) -> io::Result<()> {
 }
 
 /// Is registered with the daemon whenever requests can be shown, and hands them on.
-async fn ask(asked: mpsc::UnboundedSender<Asked>, mut able: watch::Receiver<bool>) {
+async fn ask(asked: mpsc::UnboundedSender<Asked>, mut able: watch::Receiver<bool>, tell: mpsc::Sender<Told>) {
     loop {
         if able.wait_for(|able| *able).await.is_err() {
             return;
         }
-        match registered(&asked, &mut able).await {
+        match registered(&asked, &mut able, &tell).await {
             Ok(()) => {}
             Err(error) => warn!(%error, "no requests from gatedd"),
         }
@@ -124,10 +130,12 @@ async fn ask(asked: mpsc::UnboundedSender<Asked>, mut able: watch::Receiver<bool
 async fn registered(
     asked: &mpsc::UnboundedSender<Asked>,
     able: &mut watch::Receiver<bool>,
+    tell: &mpsc::Sender<Told>,
 ) -> Result<(), crate::consent::bus::BusError> {
     let connection = connection::Builder::system().method_timeout(CALL).build().await?;
     let mut agent = BusAgent::register(&connection, Registration { kind: "desktop", session: None }).await?;
     info!("a consent agent from now on");
+    let mut telling = std::pin::pin!(tell_always(&connection, tell));
     loop {
         tokio::select! {
             next = agent.next() => match next {
@@ -141,12 +149,24 @@ async fn registered(
                     return Ok(());
                 }
             },
+            never = &mut telling => match never {},
             () = unable(able) => {
                 warn!("nothing to show requests by; they are left to gatedctl");
                 agent.unregister().await;
                 return Ok(());
             }
         }
+    }
+}
+
+/// Follows what is done without a question, of one daemon after the other.
+async fn tell_always(connection: &Connection, tell: &mpsc::Sender<Told>) -> Infallible {
+    loop {
+        match told::follow(connection, tell).await {
+            Ok(()) => debug!("gatedd tells no more"),
+            Err(error) => debug!(%error, "what is done is not told here"),
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -11,6 +11,7 @@ pub mod lock;
 mod main;
 pub mod queue;
 pub mod server;
+pub mod telling;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -24,10 +25,12 @@ use tracing::{info, warn};
 use crate::common::consent::{Answer, Prompt};
 use crate::common::decision::{Lifetime, Width};
 use crate::consent::bus::Asked;
+use crate::consent::told::Told;
 
 use draw::{Capabilities, Drawing, Person};
 pub use main::{Arguments, main};
 use queue::{Choice, Effect, Event, Key, Limits, Queue, Why};
+use telling::{Pace, Telling};
 
 /// How often to look whether the screen was locked or unlocked, while requests wait; signals make it look sooner.
 const LOOK: Duration = Duration::from_secs(1);
@@ -54,6 +57,8 @@ pub enum Stay {
     /// For what has no buttons: some servers turn a notification without an end into a dialogue with buttons of their own.
     For(Duration),
     AsUsual,
+    /// For what is only told: without a sound, where a desktop has one for others.
+    InPassing,
 }
 
 /// Who took a notification away.
@@ -125,6 +130,10 @@ pub struct Notifier<S: Server> {
     stale: Vec<Mark>,
     /// Whether there is a server to show requests by.
     able: watch::Sender<bool>,
+    /// What was done without a question, the notification that says so, and where it comes from.
+    telling: Telling,
+    tells: Option<Mark>,
+    told: Option<mpsc::Receiver<Told>>,
 }
 
 impl<S: Server> Notifier<S> {
@@ -140,7 +149,15 @@ impl<S: Server> Notifier<S> {
             locked: false,
             stale: Vec::new(),
             able,
+            telling: Telling::new(Pace::default()),
+            tells: None,
+            told: None,
         }
+    }
+
+    /// The same, which says as well what was done without a question.
+    pub fn telling(self, told: mpsc::Receiver<Told>, pace: Pace) -> Notifier<S> {
+        Notifier { told: Some(told), telling: Telling::new(pace), ..self }
     }
 
     /// Until `asked` is closed; then what is shown is taken away.
@@ -149,6 +166,7 @@ impl<S: Server> Notifier<S> {
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let wake = self.queue.wake().map(tokio::time::Instant::from_std);
+            let due = self.telling.due().map(tokio::time::Instant::from_std);
             tokio::select! {
                 biased;
                 Some(key) = self.withdrawn.next() => self.step(Instant::now(), Event::Withdrawn(key)).await,
@@ -157,13 +175,39 @@ impl<S: Server> Notifier<S> {
                     Some(asked) => self.asked(asked).await,
                     None => break,
                 },
+                Some(told) = next_of(self.told.as_mut()) => self.telling.add(told, Instant::now()),
+                () = until(due) => self.tell().await,
                 () = until(wake) => self.step(Instant::now(), Event::Tick).await,
                 _ = look.tick(), if !self.queue.is_empty() => self.look().await,
             }
         }
-        for waiting in std::mem::take(&mut self.waiting).into_values() {
-            if let Some((mark, _)) = waiting.shown {
-                self.server.close(&mark).await;
+        let asked = std::mem::take(&mut self.waiting).into_values().filter_map(|waiting| Some(waiting.shown?.0));
+        for mark in asked.chain(self.tells.take()) {
+            self.server.close(&mark).await;
+        }
+    }
+
+    /// Says what was done without a question; later, while nobody can see it.
+    async fn tell(&mut self) {
+        self.look().await;
+        let now = Instant::now();
+        let Some(capabilities) = self.server.capabilities().filter(|_| !self.locked) else {
+            self.telling.later(now);
+            return;
+        };
+        let Some((told, count)) = self.telling.take(now) else { return };
+        if let Some(mark) = self.tells.take() {
+            self.server.close(&mark).await;
+        }
+        let drawing = draw::done(&told, count, &self.person, capabilities);
+        match self.server.show(&drawing, &[], Stay::InPassing).await {
+            Ok(mark) => {
+                info!(id = mark.id, count, "told what was done");
+                self.tells = Some(mark);
+            }
+            Err(error) => {
+                warn!(%error, count, "not told what was done");
+                self.telling.later(Instant::now());
             }
         }
     }
@@ -211,6 +255,10 @@ impl<S: Server> Notifier<S> {
                 self.look().await;
                 self.step(time, Event::Clicked(key, choice)).await;
             }
+            News::Closed(mark, _) if self.tells.as_ref() == Some(&mark) => {
+                self.tells = None;
+                self.telling.seen();
+            }
             News::Closed(mark, closing) => {
                 let Some((key, waiting)) = self.shown_as(&mark) else { return };
                 let request = waiting.prompt.request.id;
@@ -248,7 +296,7 @@ impl<S: Server> Notifier<S> {
     /// The server is another: its ids mean nothing any more.
     fn forget_shown(&mut self) {
         let shown = self.waiting.values_mut().filter_map(|waiting| waiting.shown.take());
-        self.stale.extend(shown.map(|(mark, _)| mark));
+        self.stale.extend(shown.map(|(mark, _)| mark).chain(self.tells.take()));
     }
 
     /// Tells the queue, and does what it says.
@@ -351,6 +399,17 @@ impl<S: Server> Notifier<S> {
 fn name_of(uid: u32) -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
     user.map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// The next that is told; never if nothing is, or nothing more.
+async fn next_of(told: Option<&mut mpsc::Receiver<Told>>) -> Option<Told> {
+    match told {
+        Some(told) => match told.recv().await {
+            Some(told) => Some(told),
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
 }
 
 /// At a point in time; never without one.

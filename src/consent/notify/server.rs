@@ -29,6 +29,7 @@ const OWN_NAME: &str = "org.gated.Gated1.Notify";
 const BUS: &str = "org.freedesktop.DBus";
 
 /// Values of the hint `urgency`.
+const LOW: u8 = 0;
 const NORMAL: u8 = 1;
 const CRITICAL: u8 = 2;
 
@@ -105,10 +106,11 @@ impl Server for Desktop {
             Stay::UntilClosed => (CRITICAL, 0),
             Stay::For(time) => (CRITICAL, i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1)),
             Stay::AsUsual => (NORMAL, -1),
+            Stay::InPassing => (LOW, -1),
         };
         let actions: Vec<&str> = buttons.iter().flat_map(|button| [button.key.as_str(), button.label]).collect();
         let hints: HashMap<&str, Variant<'_>> = HashMap::from([("urgency", Variant::U8(urgency))]);
-        let icon = "dialog-password";
+        let icon = if urgency == LOW { "dialog-information" } else { "dialog-password" };
         let body = ("gated", 0u32, icon, drawing.summary.as_str(), drawing.body.as_str(), actions, hints, expires);
         let called =
             server.connection.call_method(Some(server.owner.as_str()), PATH, Some(NAME), "Notify", &body).await;

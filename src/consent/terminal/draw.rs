@@ -125,7 +125,7 @@ fn further(prompt: &Prompt, dialog: &Dialog, columns: usize, room: usize) -> Opt
     for offer in &prompt.offers {
         let reach = words::reach(&prompt.request, offer.width);
         all.long(&field(Worth::Needed, "yes covers", usize::MAX, |limit| {
-            format!("{reach}: {}", text::escaped_within(offer.scope.as_bytes(), limit))
+            format!("{reach}: {}", words::scope(&prompt.request, offer, limit))
         }));
     }
     let mut keys = Page { columns, lines: Vec::new(), is_cut: false };
@@ -161,13 +161,13 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, 
     let scope = prompt.offers.iter().find(|offer| offer.width == dialog.width());
     page.long(&field(Worth::Needed, "yes covers", object_lines.min(2), |limit| {
         let reach = words::reach(request, dialog.width());
-        let pattern = scope.map(|offer| offer.scope.as_bytes()).unwrap_or_default();
         let left = limit.saturating_sub(reach.len() + 2);
         // The exact object stands above.
         if dialog.width() == Default::default() || left < 16 {
             text::escaped_within(reach.as_bytes(), limit)
         } else {
-            format!("{reach}: {}", text::escaped_within(pattern, left))
+            let scope = scope.map(|offer| words::scope(request, offer, left)).unwrap_or_default();
+            format!("{reach}: {scope}")
         }
     }));
     page.keys(prompt, dialog, has_more);

@@ -1,11 +1,11 @@
 //! A command is changed on the screen of a prompt: [`super::editor`] and [`super::keys`] on the terminal. Runs in the client, as
 //! the person who gave the command. Enter takes the line only if it comes alone: not within what was pasted.
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::editor::{Edit, Editor};
 use super::keys::{Key, Keys};
-use super::tty::{Shown, Tty};
+use super::tty::{MOST, Shown, Tty};
 use super::{draw, gone, seconds_left, unavailable_here};
 use crate::common::consent::{ConsentError, Prompt};
 use crate::common::details::MAX_EDITED;
@@ -26,7 +26,6 @@ pub async fn edit(
     let mut size = tty.size();
     let mut hint: Option<String> = None;
     let mut is_stale = true;
-    let mut last = Instant::now();
     loop {
         if is_stale || tty.size() != size {
             size = tty.size();
@@ -40,18 +39,15 @@ pub async fn edit(
         let pause = if keys.is_within() { shown.pause() } else { std::time::Duration::from_secs(1) };
         let typed = match timeout(pause, shown.keys()).await {
             Ok(read) => {
-                let bytes = read.map_err(gone)?;
-                let is_alone = matches!(bytes.as_slice(), [b'\r' | b'\n']) && last.elapsed() >= shown.pause();
-                last = Instant::now();
-                let mut typed = keys.read(&bytes);
-                if is_alone {
-                    // Whatever follows at once was pasted with it.
-                    if let Ok(more) = timeout(shown.pause(), shown.keys()).await {
-                        last = Instant::now();
-                        typed.extend(keys.read(&more.map_err(gone)?));
-                    }
+                let mut bytes = read.map_err(gone)?;
+                // Whatever follows at once on an Enter, or on as much as one read brings, was pasted with it.
+                while matches!(bytes.as_slice(), [b'\r' | b'\n']) || bytes.len().is_multiple_of(MOST) {
+                    let Ok(more) = timeout(shown.pause(), shown.keys()).await else { break };
+                    bytes.extend(more.map_err(gone)?);
                 }
-                if typed.contains(&Key::Enter) && !(is_alone && typed.len() == 1) {
+                let is_alone = bytes.len() == 1;
+                let mut typed = keys.read(&bytes);
+                if typed.contains(&Key::Enter) && !is_alone {
                     typed.iter_mut().filter(|key| **key == Key::Enter).for_each(|key| *key = Key::Character(' '));
                     (hint, is_stale) = (Some(PASTED.to_owned()), true);
                 }

@@ -19,8 +19,9 @@ use tokio::io::unix::AsyncFd;
 use crate::common::text;
 use crate::common::wire::WindowSize;
 
-/// Bytes of a burst that are kept; more are read and forgotten, and such a burst means nothing anyway.
-const MOST: usize = 256;
+/// Bytes that one read brings at the most, and that are kept of a burst; more of it are read and forgotten, and such a burst
+/// means nothing anyway.
+pub const MOST: usize = 256;
 /// How long a terminal that takes no output may hold up the end of a prompt.
 const FAREWELL: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 

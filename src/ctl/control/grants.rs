@@ -54,9 +54,17 @@ impl Grant {
         }
     }
 
+    /// In a notation of its own: a pattern of a path that a tool chose, or the words of a command.
+    fn covers(&self) -> Cell {
+        match self.access.as_str() {
+            "exec" => Cell::Own(self.scope.clone()),
+            _ => Cell::Tool(self.scope.clone().into_bytes()),
+        }
+    }
+
     /// In one line.
     pub fn in_words(&self) -> Cell {
-        let scope = text::escaped(self.scope.as_bytes());
+        let scope = self.covers().shown(None);
         Cell::Own(format!("{} {scope} ({}, by {}, {})", self.access, self.holds(), self.by, self.id))
     }
 }
@@ -95,8 +103,7 @@ pub async fn grants(output: &Output, session: Option<&Prefix>) -> Result<(), Fai
             Cell::Own(output.local(moment(grant.given))),
             Cell::Tool(grant.by.clone().into_bytes()),
             Cell::own(&*grant.access),
-            // A pattern, in a notation of its own, of a path that a tool chose.
-            Cell::Tool(grant.scope.clone().into_bytes()),
+            grant.covers(),
             Cell::Tool(grant.object.clone()),
         ]);
     }

@@ -12,7 +12,7 @@ use super::ids::{Kind, Prefix, short, shown_digits};
 use super::output::{Output, user_name};
 use super::polkit::TextAgent;
 use super::table::{Cell, Column, Table};
-use crate::common::access::Level;
+use crate::common::access::{Access, Level};
 use crate::common::consent::Answer;
 use crate::common::decision::{Lifetime, Width};
 use crate::common::details::answer_to_bus;
@@ -250,8 +250,14 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
             Width::Prefix => "--scope prefix",
             Width::Program => "--scope program",
         };
-        // A pattern is in a notation of its own and was made by the broker from the object.
-        fields.push((scope, Cell::Tool(offer.scope.as_bytes().to_vec())));
+        // Made by the broker, in a notation of its own, from what a tool chose.
+        fields.push((
+            scope,
+            match request.access {
+                Access::Exec => Cell::Own(offer.scope.clone()),
+                _ => Cell::Tool(offer.scope.as_bytes().to_vec()),
+            },
+        ));
     }
     output.fields(&fields)
 }
@@ -361,7 +367,7 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
     };
     let reach = match (offered.flatten(), width) {
         (Some(offer), Some(Width::Directory | Width::Tree | Width::Prefix | Width::Program)) => {
-            format!(", and all of {}", escaped_within(offer.scope.as_bytes(), 200))
+            format!(", and all of {}", words::scope(&prompt.request, offer, 200))
         }
         _ => String::new(),
     };

@@ -41,7 +41,7 @@ impl Cell {
             // Also what we say ourselves may hold a name of somebody's making: a profile, a user.
             (Cell::Own(own), None) => clean(own),
             (Cell::Own(own), Some(limit)) if text::columns(&clean(own)) <= limit => clean(own),
-            (Cell::Own(own), Some(limit)) => text::escaped_within(own.as_bytes(), limit),
+            (Cell::Own(own), Some(limit)) => text::shown_within(own, limit),
             (Cell::Tool(bytes), None) => text::escaped(bytes),
             (Cell::Tool(bytes), Some(limit)) => text::escaped_within(bytes, limit),
             (Cell::Command(words), None) => text::quoted_argv(words.iter().map(Untrusted::as_bytes)),

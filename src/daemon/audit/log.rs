@@ -291,6 +291,8 @@ mod tests {
             operation: "create",
             object: object.into(),
             other: None,
+            exec: None,
+            edited: None,
             rule: Rule { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1 },
             result: "approved",
             answered_by: "none".into(),

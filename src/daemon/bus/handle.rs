@@ -54,14 +54,8 @@ impl Handle {
         T: Send + 'static,
         F: Fn(Rc<Core>, Caller) -> Pin<Box<dyn Future<Output = Result<T, Refusal>>>> + Clone + Send + 'static,
     {
-        let identified = caller::Caller::identify(connection, header).await.map_err(unidentified)?;
+        let (identified, mut caller) = known(connection, header).await?;
         let interactive = header.primary().flags().contains(Flags::ALLOW_INTERACTIVE_AUTH);
-        let mut caller = Caller {
-            uid: identified.uid,
-            sender: identified.sender.to_string(),
-            is_inside: identified.inside,
-            elevated: Default::default(),
-        };
         loop {
             let (job, who) = (job.clone(), caller.clone());
             match self.run(move |core| job(core, who)).await? {
@@ -87,13 +81,7 @@ impl Handle {
         T: Send + 'static,
         F: FnOnce(Rc<Core>, Caller) -> Pin<Box<dyn Future<Output = Result<T, Refusal>>>> + Send + 'static,
     {
-        let identified = caller::Caller::identify(connection, header).await.map_err(unidentified)?;
-        let caller = Caller {
-            uid: identified.uid,
-            sender: identified.sender.to_string(),
-            is_inside: identified.inside,
-            elevated: Default::default(),
-        };
+        let (identified, caller) = known(connection, header).await?;
         let done = self.run(move |core| job(core, caller)).await?;
         if let Err(Refusal::Inside) = &done {
             refused_to(&identified, "inside-a-session");
@@ -128,6 +116,18 @@ impl Jobs {
             tokio::task::spawn_local(job(Rc::clone(&core)));
         }
     }
+}
+
+/// Who sent a message: as the bus and the kernel know them, and as the core does.
+async fn known(connection: &Connection, header: &Header<'_>) -> Result<(caller::Caller, Caller), Error> {
+    let identified = caller::Caller::identify(connection, header).await.map_err(unidentified)?;
+    let caller = Caller {
+        uid: identified.uid,
+        sender: identified.sender.to_string(),
+        is_inside: identified.inside,
+        elevated: Default::default(),
+    };
+    Ok((identified, caller))
 }
 
 fn refused_to(caller: &caller::Caller, action: &str) {

@@ -10,14 +10,13 @@ mod chain;
 mod format;
 mod misc;
 mod program;
+mod refused;
 mod shown;
 mod trace;
 
-use std::cell::Cell;
-use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use arguments::{Attempt, words};
 pub use chain::Found;
@@ -28,13 +27,10 @@ use super::listener::Answer;
 use super::resolve::Resolver;
 use super::target::Target;
 use crate::common::errno::Errno;
-use crate::common::exec::Command;
 use crate::policy::Policy;
 
 /// Programs that were exchanged under us this often are somebody's game, not work.
 const TRIES_AT_MOST: u32 = 64;
-/// How long a search along `PATH` may take.
-const SAME_TRY: Duration = Duration::from_millis(500);
 /// The clock of file systems may be behind by this, ktime_get_coarse_real_ts64().
 const CLOCK_LAGS: Duration = Duration::from_millis(10);
 
@@ -43,10 +39,9 @@ const CLOCK_LAGS: Duration = Duration::from_millis(10);
 pub struct Executor {
     programs: program::Programs,
     registry: misc::Registry,
+    refused: refused::Refused,
     /// Seconds and nanoseconds since the epoch: what was changed later is new.
     began: (i64, i64),
-    /// What the last no of a thread was to.
-    refused: Mutex<HashMap<i32, (Instant, Arc<Command>)>>,
     /// Whether debuggers work inside, which trace what they start.
     debugging: bool,
 }
@@ -70,8 +65,8 @@ impl Executor {
         Executor {
             programs: program::Programs::default(),
             registry: misc::Registry::new(procfs),
+            refused: refused::Refused::default(),
             began: (seconds, i64::from(began.subsec_nanos())),
-            refused: Mutex::default(),
             debugging,
         }
     }
@@ -113,29 +108,19 @@ impl Executor {
         let policy = judge.policy();
         let around = chain::Around { programs: &self.programs, registry: &self.registry, resolver, target, policy };
         let found = around.chain(attempt, asked, argv.as_slice())?;
-        let wanted = Wanted::executing(Arc::clone(&found.command));
-        let is_refused = Cell::new(false);
-        let executing = Executing { target, is_new: found.changed >= self.began, is_refused };
-        target.confirm()?;
-        if self.was_refused(target, &found) {
+        let thread = target.notification().thread;
+        if self.refused.was_just(thread, &found.command) {
             return Err(Errno::ACCES.into());
         }
+        let wanted = Wanted::executing(Arc::clone(&found.command));
+        let executing = Executing { target, is_new: found.changed >= self.began };
+        target.confirm()?;
         let foresee = || found.is_unknown.then_some(Errno::NOEXEC);
         let permit = judge.permit(&executing, &[wanted], approvals, foresee);
-        if executing.is_refused.get() {
-            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            refused.retain(|_, (since, _)| since.elapsed() < SAME_TRY);
-            refused.insert(target.notification().thread, (Instant::now(), Arc::clone(&found.command)));
+        if matches!(permit, Err(Halt::Answer(Answer::Errno(Errno::ACCES)))) {
+            self.refused.remember(thread, Arc::clone(&found.command));
         }
         Ok((found, permit?))
-    }
-
-    /// Whether somebody has just said no to this, of this thread: execvp(3) goes on along `PATH` after an `EACCES`, and finds
-    /// the same program by other names.
-    fn was_refused(&self, target: &Target<'_>, found: &Found) -> bool {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = refused.get(&target.notification().thread);
-        last.is_some_and(|(since, command)| since.elapsed() < SAME_TRY && *command == found.command)
     }
 
     /// Has the kernel execute what was permitted, and compares. The thread is answered, whatever comes of it.

@@ -2,7 +2,6 @@
 //!
 //! Runs as the user in the supervisor; every word of it was chosen by a tool, and stays [`Untrusted`].
 
-use std::cell::Cell;
 use std::ffi::CString;
 
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
@@ -26,7 +25,6 @@ const PARENTS_WORD_BYTES: usize = 256;
 pub struct Executing<'a> {
     pub target: &'a Target<'a>,
     pub is_new: bool,
-    pub is_refused: Cell<bool>,
 }
 
 impl Held for Executing<'_> {
@@ -48,10 +46,6 @@ impl Held for Executing<'_> {
 
     fn look(&self) -> Result<(), Halt> {
         Held::look(self.target)
-    }
-
-    fn refused(&self) {
-        self.is_refused.set(true);
     }
 
     /// Whoever waits for the command asks for the new one, [`crate::tool::messages::FromCall::Cancelled`].

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod foresee;
+mod guarded;
 mod names;
 mod native;
 mod open;
@@ -12,6 +13,7 @@ mod tree;
 mod turns;
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use rustix::fs::fstatfs;
 
@@ -19,6 +21,7 @@ use super::decode::Attempt;
 use super::exec::{Executor, Found, Judged, arguments};
 use super::judge::{Approvals, Halt, Judge, Permit};
 use super::listener::Answer;
+use super::reads::Reads;
 use super::resolve::{Place, Resolver};
 use super::sys;
 use super::target::Target;
@@ -34,11 +37,14 @@ pub struct Performer {
     executor: Executor,
     turns: turns::Turns,
     waiting: turns::Waiting,
+    /// `None` if the profile holds no reads.
+    reads: Option<Arc<Reads>>,
 }
 
 impl Performer {
-    pub fn new(resolver: Resolver, judge: Judge, executor: Executor) -> Performer {
-        Performer { resolver, judge, executor, turns: turns::Turns::default(), waiting: turns::Waiting::default() }
+    pub fn new(resolver: Resolver, judge: Judge, executor: Executor, reads: Option<Arc<Reads>>) -> Performer {
+        let (turns, waiting) = (turns::Turns::default(), turns::Waiting::default());
+        Performer { resolver, judge, executor, turns, waiting, reads }
     }
 
     pub fn judge(&self) -> &Judge {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
 use super::turns::Turn;
-use super::{Run, done, foresee, refuse_acting_name, refuse_set_id, tree};
+use super::{Run, done, foresee, guarded, refuse_acting_name, refuse_set_id, tree};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
@@ -63,7 +63,7 @@ impl Run<'_> {
         let wanted = |path| Wanted::new(Operation::MakeDirectory, path).directory(true);
         match self.judged(&place, wanted, approvals, || foresee::make(&place))? {
             Ok(permit) => self.create(&permit, Turn::Shared, &place, approvals, || {
-                sys::mkdirat(place.directory.as_fd(), &place.name, mode)
+                self.making_directory(&place, || done(sys::mkdirat(place.directory.as_fd(), &place.name, mode)))
             }),
             Err(native) => Ok(native),
         }
@@ -85,7 +85,8 @@ impl Run<'_> {
         let foresee = || foresee::make(&place).or(is_device.then_some(Errno::PERM));
         match self.judged(&place, wanted, approvals, foresee)? {
             Ok(permit) => self.create(&permit, Turn::Alone, &place, approvals, || {
-                sys::mknodat(place.directory.as_fd(), &place.name, mode, device)
+                let make = || done(sys::mknodat(place.directory.as_fd(), &place.name, mode, device));
+                self.making(&place, make, |_| guarded::made(&place))
             }),
             Err(native) => Ok(native),
         }
@@ -110,10 +111,10 @@ impl Run<'_> {
         turn: Turn,
         place: &Place,
         approvals: &mut Approvals,
-        make: impl FnOnce() -> Result<i64, Errno>,
+        make: impl FnOnce() -> Result<Answer, Halt>,
     ) -> Result<Answer, Halt> {
         self.take_umask()?;
-        self.in_turn(turn, &[place], approvals, || done(make()))
+        self.in_turn(turn, &[place], approvals, make)
     }
 
     pub(super) fn remove(&self, at: &At, flags: i32, approvals: &mut Approvals) -> Result<Answer, Halt> {
@@ -125,7 +126,7 @@ impl Run<'_> {
         let place = self.place(at, approvals)?;
         let wanted = |path| Wanted::new(operation, path).directory(directory);
         match self.judged(&place, wanted, approvals, || foresee::remove(&place, directory))? {
-            Ok(_permit) => done(sys::unlinkat(place.directory.as_fd(), &place.name, flags)),
+            Ok(_permit) => done(self.unlink(&place, flags)),
             Err(native) => Ok(native),
         }
     }
@@ -148,8 +149,9 @@ impl Run<'_> {
             if self.ends_of_rename(&old, &new, exchange)? != wanted {
                 return Err(Halt::Again);
             }
+            self.hold_renamed(&old, &new, exchange)?;
             self.still_wanted()?;
-            done(sys::renameat2(old.directory.as_fd(), &old.name, new.directory.as_fd(), &new.name, flags))
+            done(self.rename_name(&old, &new, flags))
         })
     }
 
@@ -253,9 +255,13 @@ impl Run<'_> {
                 if is_symlink(&source)? != is_link {
                     return Err(Halt::Again);
                 }
+                if self.reads().is_some() {
+                    self.hold_moved(guarded::made(old)?.as_fd(), Some(&old.path()), &new_path)?;
+                }
                 done(sys::linkat(old.directory.as_fd(), &old.name, to, &new.name, 0))
             }),
             Found::Object(Object { handle, .. }) => self.in_turn(Turn::Alone, &[&new], approvals, || {
+                self.hold_moved(handle.as_fd(), source_path.as_ref(), &new_path)?;
                 let mut name = Decimal::default();
                 let old = name.of(handle.as_raw_fd());
                 done(sys::linkat(CWD.as_fd(), old, to, &new.name, libc::AT_SYMLINK_FOLLOW))

@@ -37,6 +37,11 @@ fn only_reads(how: OpenHow) -> bool {
             && !has(how, libc::O_TRUNC))
 }
 
+/// Whether what is opened can be read by the descriptor too.
+fn reads_too(how: OpenHow) -> bool {
+    how.flags & libc::O_ACCMODE as u64 != libc::O_WRONLY as u64
+}
+
 /// An open for reading that makes the file if it is not there, as lock files are opened: of one that is there it only reads.
 fn creates_only_if_missing(how: OpenHow) -> bool {
     how.flags & libc::O_ACCMODE as u64 == libc::O_RDONLY as u64
@@ -108,26 +113,41 @@ impl Run<'_> {
         let (permit, there) = self.permit_open(place, path, how, approvals)?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
         if there && opens_without_creating(place, how) {
-            return self.open_existing(place, how, &permit);
+            return self.open_existing(place, how, &permit, approvals);
         }
         self.check_room(how)?;
         let is_fifo_now = is_fifo(place);
         let _waits = is_fifo_now.then(|| self.performer.waiting.one_more()).transpose()?;
         if !has(how, libc::O_CREAT) {
             self.still_wanted()?;
-            return self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit);
+            let opened = sys::openat2(place.directory.as_fd(), &place.name, how)?;
+            return self.hand_over_judged(opened, how, &permit, approvals);
         }
         if is_fifo_now && !has(how, libc::O_EXCL) {
             // It may wait for a reader, which is nobody's turn; and nothing is made.
-            return self.open_existing(place, how, &permit);
+            return self.open_existing(place, how, &permit, approvals);
         }
+        // Of what is made here nothing has to be read by consent, of what was there already perhaps.
+        let fresh = reads_too(how)
+            && self.reads().is_some()
+            && statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).is_err();
+        let exclusive = if fresh { libc::O_EXCL as u64 } else { 0 };
         self.take_umask()?;
-        self.in_turn(Turn::Shared, &[place], approvals, || {
+        let opened = self.in_turn(Turn::Shared, &[place], approvals, || {
             if is_fifo(place) && !has(how, libc::O_EXCL) {
                 return Err(Halt::Again);
             }
-            self.hand_over(sys::openat2(place.directory.as_fd(), &place.name, how)?, how, &permit)
-        })
+            let flagged = OpenHow { flags: how.flags | exclusive, ..how };
+            let make = || match sys::openat2(place.directory.as_fd(), &place.name, flagged) {
+                Err(Errno::EXIST) if fresh && !has(how, libc::O_EXCL) => Err(Halt::Again),
+                opened => Ok(opened?),
+            };
+            self.making(place, make, |file| file.try_clone().map_err(|error| Errno::of(&error)))
+        })?;
+        if fresh || has(how, libc::O_EXCL) {
+            return self.hand_over(opened, how, &permit);
+        }
+        self.hand_over_judged(opened, how, &permit, approvals)
     }
 
     /// A file of procfs acts on a process, or on the machine. A tool gets those by which a process sets itself up, of its own
@@ -151,13 +171,19 @@ impl Run<'_> {
     }
 
     /// An `O_CREAT` that finds its file makes nothing: it needs no umask, which is slow to read, and no turn.
-    fn open_existing(&self, place: &Place, how: OpenHow, permit: &Permit) -> Result<Answer, Halt> {
+    fn open_existing(
+        &self,
+        place: &Place,
+        how: OpenHow,
+        permit: &Permit,
+        approvals: &mut Approvals,
+    ) -> Result<Answer, Halt> {
         let how = OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how };
         self.check_room(how)?;
         self.still_wanted()?;
         match sys::openat2(place.directory.as_fd(), &place.name, how) {
             Err(Errno::NOENT) => Err(Halt::Again),
-            opened => self.hand_over(opened?, how, permit),
+            opened => self.hand_over_judged(opened?, how, permit, approvals),
         }
     }
 
@@ -180,8 +206,12 @@ impl Run<'_> {
         }
         // Whether the name is there may change at any time, and a file that stands where a directory is expected, such as a
         // `.git` that names another, speaks for all that is guarded below.
-        let wanted = Wanted::new(operation, path).reaching(Reach::Below);
-        let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::open(place, how))?;
+        let mut wanted = vec![Wanted::new(operation, path.clone()).reaching(Reach::Below)];
+        if reads_too(how) && operation != Operation::Create && self.judge().guards_read(&path) {
+            // Asked before anything is cut; by its other names it is judged once it is open.
+            wanted.push(Wanted::reading(path, false));
+        }
+        let permit = self.judge().permit(self.target, &wanted, approvals, || foresee::open(place, how))?;
         Ok((permit, is_file))
     }
 
@@ -232,8 +262,11 @@ impl Run<'_> {
             return Err(Errno::LOOP.into());
         }
         let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
-        let wanted = Wanted::of(operation, &object)?.reaching(Reach::Below);
-        let permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
+        let mut wanted = vec![Wanted::of(operation, &object)?.reaching(Reach::Below)];
+        if let Some(reads) = self.reads().filter(|_| reads_too(how)) {
+            wanted.extend(reads.wanted(object.handle.as_fd())?);
+        }
+        let permit = self.judge().permit(self.target, &wanted, approvals, || foresee::write(&object.handle))?;
         self.check_room(how)?;
         self.still_wanted()?;
         // The pinned handle is a descriptor of ours; opening it by its number reaches that inode and no other.
@@ -242,7 +275,8 @@ impl Run<'_> {
         let kind = FileType::from_raw_mode(fstat(&object.handle).map_err(Errno::from)?.st_mode);
         let _waits = (kind == FileType::Fifo).then(|| self.performer.waiting.one_more()).transpose()?;
         let mut name = Decimal::default();
-        self.hand_over(sys::openat2(CWD.as_fd(), name.of(object.handle.as_raw_fd()), how)?, how, &permit)
+        let opened = sys::openat2(CWD.as_fd(), name.of(object.handle.as_raw_fd()), how)?;
+        self.hand_over_judged(opened, how, &permit, approvals)
     }
 
     /// openat2(2) with `RESOLVE_*`: the kernel walks by the tool's own rules from the tool's directory, and what it finds
@@ -323,6 +357,21 @@ impl Run<'_> {
 
     fn hand_over(&self, file: OwnedFd, how: OpenHow, _permit: &Permit) -> Result<Answer, Halt> {
         Ok(Answer::File { file, close_on_exec: has(how, libc::O_CLOEXEC) })
+    }
+
+    /// As [`Run::hand_over`], for what was there before: reading it may need a permit of its own, which is for the very file
+    /// that is open.
+    fn hand_over_judged(
+        &self,
+        file: OwnedFd,
+        how: OpenHow,
+        permit: &Permit,
+        approvals: &mut Approvals,
+    ) -> Result<Answer, Halt> {
+        if reads_too(how) {
+            self.permit_reading(file.as_fd(), approvals)?;
+        }
+        self.hand_over(file, how, permit)
     }
 
     /// truncate(2).

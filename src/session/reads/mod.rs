@@ -5,6 +5,7 @@
 //! processes inside, and where a single inode is marked also from anybody outside, who is let pass at once.
 
 mod event;
+mod outside;
 mod serve;
 pub mod survey;
 
@@ -13,22 +14,26 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::fstat;
+use rustix::fs::{AtFlags, FileType, StatxFlags, fstat, stat, statx};
 
 use self::survey::Survey;
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::wire::Identity;
 use crate::policy::decide::Policy;
+use crate::session::judge::Wanted;
+use crate::session::resolve::path_of;
 use crate::tool::fanotify::{Group, Reach};
 use crate::tool::keeper::Keeper;
 use crate::tool::privileges::PrivilegeError;
-use crate::tool::regions::{self, HeldMount, Order, RegionError, Regions, rebased};
+use crate::tool::regions::{self, HeldMount, MOUNT, Order, RegionError, Regions, mount_of, rebased};
 
 pub use self::serve::{Court, HeldReads, serve};
 
 /// Inodes whose names are remembered; of more, only the names of the moment count.
 const REMEMBERED_AT_MOST: usize = 65_536;
+/// Names of one inode that are remembered.
+const NAMES_AT_MOST: usize = 8;
 
 /// Reads cannot be held, but the profile needs it.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +61,8 @@ pub struct Reads {
     regions: Regions,
     /// The outer `/proc`.
     procfs: OwnedFd,
+    /// Directories in which guarded names may come to be from outside.
+    watched: Vec<RawPath>,
     marked: Mutex<Marked>,
 }
 
@@ -63,7 +70,7 @@ pub struct Reads {
 #[derive(Default)]
 struct Marked {
     /// The names at which they became guarded, by device and inode.
-    names: HashMap<(u64, u64), RawPath>,
+    names: HashMap<(u64, u64), Vec<RawPath>>,
     /// Directories in which something is being made, and by how many.
     making: HashMap<(u64, u64), usize>,
     /// Directories that are marked for good.
@@ -96,7 +103,8 @@ impl Preparation {
         };
         let regions = regions::build(order, self.procfs.as_fd())?;
         let Preparation { group, keeper, procfs } = self;
-        Ok((Reads { group, keeper, regions, procfs, marked: Mutex::default() }, survey))
+        let watched = std::mem::take(&mut survey.watched).into_iter().collect();
+        Ok((Reads { group, keeper, regions, procfs, watched, marked: Mutex::default() }, survey))
     }
 }
 
@@ -112,7 +120,28 @@ impl Reads {
 
     /// How many mounts are held.
     pub fn held_mounts(&self) -> usize {
-        self.regions.held.len()
+        self.regions.len()
+    }
+
+    /// Whether all opens through the mount that this came through are held.
+    pub fn holds_mount_of(&self, object: BorrowedFd<'_>) -> bool {
+        mount_of(object).is_ok_and(|mount| self.regions.contains_key(&mount))
+    }
+
+    /// The read of what is open here or pinned, by every name that counts; nothing for what is neither file nor directory. Needs
+    /// a thread as [`path_of`] does.
+    pub fn wanted(&self, file: BorrowedFd<'_>) -> Result<Vec<Wanted>, Errno> {
+        self.wanted_of(file, &Seen::of(file)?)
+    }
+
+    fn wanted_of(&self, file: BorrowedFd<'_>, seen: &Seen) -> Result<Vec<Wanted>, Errno> {
+        if !matches!(seen.kind, FileType::RegularFile | FileType::Directory) {
+            return Ok(Vec::new());
+        }
+        let path = judged_path(path_of(file)?, seen);
+        let mut names = self.other_names(seen, &path);
+        names.push(path);
+        Ok(names.into_iter().map(|name| Wanted::reading(name, seen.kind == FileType::Directory)).collect())
     }
 
     fn marked(&self) -> MutexGuard<'_, Marked> {
@@ -128,8 +157,11 @@ impl Reads {
         if is_directory {
             marked.directories.insert(identity);
         }
-        if marked.names.len() < REMEMBERED_AT_MOST {
-            marked.names.insert(identity, path.clone());
+        let has_room = marked.names.len() < REMEMBERED_AT_MOST;
+        match marked.names.get_mut(&identity) {
+            Some(names) if names.len() < NAMES_AT_MOST && !names.contains(path) => names.push(path.clone()),
+            None if has_room => drop(marked.names.insert(identity, vec![path.clone()])),
+            _ => {}
         }
         self.group.mark_inode(object, reach).map_err(|error| Errno::of(&error))
     }
@@ -149,19 +181,43 @@ impl Reads {
 
     /// The names of what was opened besides the one that the kernel has for it now: those of its mount, and the one at which it
     /// became guarded.
-    fn other_names(&self, mount: u64, file: BorrowedFd<'_>, path: &RawPath) -> Vec<RawPath> {
+    fn other_names(&self, seen: &Seen, path: &RawPath) -> Vec<RawPath> {
         let mut names = Vec::new();
-        if let Some(held) = self.regions.held.get(&mount) {
+        if let Some(held) = self.regions.get(&seen.mount) {
             names.extend(names_by_mount(held, path));
         }
-        let marked = self.marked();
-        if !marked.names.is_empty()
-            && let Ok(identity) = identity(file)
-        {
-            names.extend(marked.names.get(&identity).cloned());
+        let remembered = |identity| self.marked().names.get(&identity).cloned().unwrap_or_default();
+        if !self.marked().names.is_empty() {
+            names.extend(remembered(seen.identity));
+            // What came from outside into a directory that is held has no name of its own here.
+            if let Some(directory) = path.parent().and_then(|parent| stat(parent.as_path()).ok()) {
+                let known = remembered((directory.st_dev, directory.st_ino));
+                names.extend(known.iter().map(|name| name.join(path.file_name())));
+            }
         }
         names.retain(|name| name != path);
         names
+    }
+}
+
+/// What statx(2) tells of an open file.
+struct Seen {
+    mount: u64,
+    identity: (u64, u64),
+    kind: FileType,
+    links: u32,
+}
+
+impl Seen {
+    fn of(file: BorrowedFd<'_>) -> Result<Seen, Errno> {
+        let wanted = MOUNT | StatxFlags::INO | StatxFlags::TYPE | StatxFlags::NLINK;
+        let found = statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
+        Ok(Seen {
+            mount: found.stx_mnt_id,
+            identity: (rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino),
+            kind: FileType::from_raw_mode(found.stx_mode.into()),
+            links: found.stx_nlink,
+        })
     }
 }
 
@@ -177,6 +233,14 @@ fn names_by_mount(held: &HeldMount, path: &RawPath) -> Vec<RawPath> {
 fn identity(object: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
     let stat = fstat(object)?;
     Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Of a file that was removed, the last path that it had.
+fn judged_path(path: RawPath, seen: &Seen) -> RawPath {
+    match path.as_bytes().strip_suffix(b" (deleted)") {
+        Some(former) if seen.links == 0 => RawPath::new(former),
+        _ => path,
+    }
 }
 
 /// A directory that is held while something is made in it.

@@ -11,20 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::Reads;
-use super::ReadsError;
 use super::event::Opener;
+use super::outside;
+use super::{Reads, ReadsError, Seen};
 use crate::common::errno::Errno;
 use crate::common::id::CallId;
-use crate::common::path::RawPath;
 use crate::session::calls::{Call, Calls};
-use crate::session::judge::{Approvals, Halt, Wanted};
+use crate::session::judge::{Approvals, Halt};
 use crate::session::perform::Performer;
-use crate::session::resolve::Object;
-use crate::session::resolve::path_of;
 use crate::session::sys;
 use crate::tool::fanotify::Event;
-use crate::tool::regions::mount_of;
 
 /// Opens that may be asked about at a time, and the threads that answer the rest.
 const THREADS_AT_MOST: usize = 64;
@@ -60,7 +56,10 @@ pub struct HeldReads {
 impl HeldReads {
     /// From here on the tool's opens are judged; once.
     pub fn begin(&self, court: Court) {
-        let _ = self.court.set(court);
+        let performer = Arc::clone(&court.performer);
+        if self.court.set(court).is_ok() {
+            outside::watch(&self.reads, &performer, &self.reads.watched);
+        }
     }
 }
 
@@ -152,29 +151,30 @@ impl Server {
     }
 
     fn judge(&self, event: &Event, may_ask: bool) -> bool {
-        if sys::is_own_thread(event.thread) {
+        let known = self.known_call(event.thread);
+        if known.is_none() && sys::is_own_thread(event.thread) {
             return true;
         }
         let Some(court) = self.court.get() else { return event.thread == self.init };
-        let Ok(mount) = mount_of(event.file.as_fd()) else { return false };
-        let opener = Opener::new(event.thread, self.reads.procfs.as_fd(), &court.calls, court.init);
-        let opener = opener.knowing(self.known_call(event.thread));
+        let Ok(seen) = Seen::of(event.file.as_fd()) else { return false };
+        let is_new = known.is_none();
+        let opener = Opener::new(event.thread, self.reads.procfs.as_fd(), &court.calls, court.init).knowing(known);
         // An inode's own mark holds the opens of the whole machine.
-        if !self.reads.regions.mounts.contains(&mount) && !opener.is_inside() {
+        if !self.reads.regions.contains_key(&seen.mount) && !opener.is_inside() {
             return true;
         }
-        let allow = self.permits(court, &opener, event, mount, may_ask);
-        if let Some((call, number)) = opener.leave() {
+        let allow = self.permits(court, &opener, event, &seen, may_ask);
+        if is_new && let Some((call, number)) = opener.leave() {
             self.know(event.thread, call, number);
         }
         allow
     }
 
-    fn permits(&self, court: &Court, opener: &Opener<'_>, event: &Event, mount: u64, may_ask: bool) -> bool {
+    fn permits(&self, court: &Court, opener: &Opener<'_>, event: &Event, seen: &Seen, may_ask: bool) -> bool {
         let foresee = || (!may_ask).then_some(Errno::ACCES);
         let mut approvals = Approvals::default();
         for _ in 0..TRIES_AT_MOST {
-            let Ok(wanted) = self.wanted(event, mount) else { return false };
+            let Ok(wanted) = self.reads.wanted_of(event.file.as_fd(), seen) else { return false };
             match court.performer.judge().permit(opener, &wanted, &mut approvals, foresee) {
                 Ok(_permit) => return true,
                 Err(Halt::Again) => {}
@@ -182,19 +182,6 @@ impl Server {
             }
         }
         false
-    }
-
-    /// The read, by every name that counts.
-    fn wanted(&self, event: &Event, mount: u64) -> Result<Vec<Wanted>, Errno> {
-        let file = event.file.as_fd();
-        let is_directory = {
-            let mode = rustix::fs::fstat(file)?.st_mode;
-            rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::Directory
-        };
-        let path = judged_path(path_of(file)?, file)?;
-        let mut names = self.reads.other_names(mount, file, &path);
-        names.push(path);
-        Ok(names.into_iter().map(|name| Wanted::reading(name, is_directory)).collect())
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<i32, Known>> {
@@ -229,12 +216,4 @@ impl Server {
             known.insert(thread, Known { pidfd, call, number });
         }
     }
-}
-
-/// Of a file that was removed, the last path that it had.
-fn judged_path(path: RawPath, file: std::os::fd::BorrowedFd<'_>) -> Result<RawPath, Errno> {
-    if !path.as_bytes().ends_with(b" (deleted)") {
-        return Ok(path);
-    }
-    Object { handle: file.try_clone_to_owned().map_err(|error| Errno::of(&error))?, path }.judged_path()
 }

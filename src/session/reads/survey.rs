@@ -2,7 +2,7 @@
 //! depth looked for. Runs as root while the session is built, with the user's file rights, on trees that the user, or a tool of
 //! an earlier session, may have made as large and odd as they like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, FileType};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -56,6 +56,8 @@ pub struct Survey {
     /// Trees that were too large to be searched, and are held as a whole.
     pub too_large: Vec<RawPath>,
     pub took: Duration,
+    /// Directories in which a guarded name may come to be, or be replaced, from outside.
+    pub watched: BTreeSet<RawPath>,
 }
 
 /// Looks for the places of the policy.
@@ -125,9 +127,10 @@ impl Surveyor<'_> {
     }
 
     fn enter(&mut self, real: &RawPath, named: &RawPath, name: &[u8], rest: &[Step<'_>]) {
-        // What is not there, or not for this user to see, is no place to be read.
-        if let Ok(next) = fs::canonicalize(real.join(name).as_path()) {
-            self.follow(&RawPath::from(next), &named.join(name), rest);
+        match fs::canonicalize(real.join(name).as_path()) {
+            Ok(next) => self.follow(&RawPath::from(next), &named.join(name), rest),
+            // What is not there, or not for this user to see, is no place to be read.
+            Err(_) => self.watch(real),
         }
     }
 
@@ -145,6 +148,9 @@ impl Surveyor<'_> {
             return;
         }
         let is_held = is_held || guards(real) || guards(named);
+        if is_held && let Some(parent) = real.parent() {
+            self.watch(&parent);
+        }
         let identity = (found.dev(), found.ino());
         let fresh = || Spot { path: real.clone(), names: Vec::new(), identity, is_held: false };
         let spot = self.spots.entry(real.clone()).or_insert_with(fresh);
@@ -156,6 +162,7 @@ impl Surveyor<'_> {
 
     /// Looks for names that are guarded at any depth.
     fn search(&mut self, tree: &RawPath) {
+        self.watch(tree);
         let mut open = vec![tree.clone()];
         while let Some(directory) = open.pop() {
             let Ok(entries) = fs::read_dir(directory.as_path()) else { continue };
@@ -200,6 +207,12 @@ impl Surveyor<'_> {
                     _ => {}
                 }
             }
+        }
+    }
+
+    fn watch(&mut self, directory: &RawPath) {
+        if !is_of_the_session(directory, self.workspace) {
+            self.survey.watched.insert(directory.clone());
         }
     }
 

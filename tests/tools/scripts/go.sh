@@ -1,4 +1,4 @@
-# A program that changes files from many goroutines while it is showered with the signal that Go preempts them with.
+# A program that changes files and starts programs from many goroutines while it is showered with the signal that Go preempts them with.
 export GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local GOCACHE="$PWD/cache" GOPATH="$PWD/gopath" CGO_ENABLED=0
 mkdir program
 cd program
@@ -12,7 +12,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -56,6 +59,29 @@ func work(number int) error {
 	return os.RemoveAll(filepath.Join(dir, "deep"))
 }
 
+func children() (sum int, err error) {
+	var all sync.WaitGroup
+	var lock sync.Mutex
+	for number := 0; number < 40; number++ {
+		all.Add(1)
+		go func(number int) {
+			defer all.Done()
+			output, failed := exec.Command("sh", "-c", "echo $0", strconv.Itoa(number)).Output()
+			told, strange := strconv.Atoi(strings.TrimSpace(string(output)))
+			lock.Lock()
+			defer lock.Unlock()
+			if failed != nil {
+				err = failed
+			} else if strange != nil {
+				err = strange
+			}
+			sum += told
+		}(number)
+	}
+	all.Wait()
+	return
+}
+
 func main() {
 	var stop atomic.Bool
 	var storm, workers sync.WaitGroup
@@ -79,11 +105,14 @@ func main() {
 	workers.Wait()
 	stop.Store(true)
 	storm.Wait()
+	// After the storm: fork(2) begins anew at every signal.
+	sum, err := children()
 	close(failures)
 	for err := range failures {
 		fmt.Println("failure", err)
 	}
 	fmt.Println("failures", len(failures))
+	fmt.Println("children", sum, err)
 }
 GO
 go build -o many .

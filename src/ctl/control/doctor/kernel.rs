@@ -114,17 +114,17 @@ fn cgroups() -> Check {
     }
 }
 
-/// Not used by sessions of this version.
+/// Whoever asks is seldom root, so that a kernel which has it is told from one that has not, and no more.
 fn fanotify() -> Check {
     match probe::open_permission_events() {
-        Ok(()) => Check::ok("fanotify", "opens can be held; sessions of this version do not do it"),
+        Ok(()) => Check::ok("fanotify", "opens can be held until they are answered"),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Check::ok("fanotify", "is there (only root can try more); sessions of this version do not use it")
+            Check::ok("fanotify", "is there; whether opens can be held only root can try")
         }
-        Err(error) => Check::note(
+        Err(error) => Check::missing(
             "fanotify",
-            format!("opens cannot be held: {error}"),
-            "nothing now; a later version needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS to hold reads of secrets",
+            format!("opens cannot be held, so no profile that guards reads can be used: {error}"),
+            "a kernel with CONFIG_FANOTIFY_ACCESS_PERMISSIONS",
         ),
     }
 }

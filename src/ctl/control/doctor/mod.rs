@@ -103,11 +103,20 @@ fn promises(can_enforce: bool, has_limits: bool) -> Vec<Promise> {
         ),
         promise(false, "the network, with network = \"host\"", "connections are neither held nor asked about"),
         promise(
-            false,
-            "reading files",
-            "a tool reads what its user can read, keys and tokens too; run it as another user if that matters",
+            true,
+            "programs that the profile speaks about",
+            "execve is held, judged by the program and its arguments, and compared before the first instruction",
         ),
-        promise(false, "running programs", "what a program changes is held, that it runs is not"),
+        promise(
+            true,
+            "files that the profile guards against reading",
+            "the kernel holds each open; everything else is read at full speed, without a question",
+        ),
+        promise(
+            false,
+            "what a program does in its own memory",
+            "code that a tool brings along, or gives to an interpreter, runs without another execve; what it changes is held",
+        ),
         promise(
             has_limits,
             "limits of memory, processors and tasks",
