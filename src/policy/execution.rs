@@ -72,6 +72,26 @@ impl Policy {
         variables::carries_code(name) || terms.flat_map(|terms| &terms.env).any(|own| own.name.matches(name))
     }
 
+    /// The words that the rule behind a verdict speaks of, the program's name first, where they are not those of the command
+    /// itself.
+    pub(super) fn words_meant(&self, command: &Command, verdict: &Verdict) -> Option<Vec<Vec<u8>>> {
+        let runs = reading::of(command)?;
+        let is_meant = |reading: &&Reading<'_>| {
+            let speaks = |entry: &Entry| {
+                self.source(entry) == verdict.basis
+                    && (reading.is_faithful || entry.level > Level::Allow)
+                    && self.terms(entry).is_some_and(|terms| terms.speaks_of(reading, entry.level))
+            };
+            self.programs.strongest(reading, speaks).is_some()
+        };
+        let reading = runs.iter().flat_map(|run| &run.readings).find(is_meant)?;
+        let name = std::iter::once(reading.subject.name());
+        let words: Vec<Vec<u8>> = name.chain(reading.words.iter()).map(<[u8]>::to_vec).collect();
+        let is_plain = words.iter().skip(1).eq(command.asked.argv.iter().skip(1))
+            && words.first().is_some_and(|name| name == command.asked.program.path.file_name());
+        (!is_plain).then_some(words)
+    }
+
     fn basis(&self, command: &Command, environment: Environment<'_>, grants: Option<(CallId, &Grants)>) -> Basis {
         let Some(runs) = reading::of(command) else {
             return Basis { level: Level::Deny, source: Source::Unreadable };

@@ -1,8 +1,18 @@
 //! The words that may stand between `git` and its subcommand, git(1) "OPTIONS". Pure.
 
 /// Those that take the next word as their value.
-const WITH_VALUE: [&[u8]; 8] =
-    [b"-C", b"-c", b"--git-dir", b"--work-tree", b"--namespace", b"--super-prefix", b"--config-env", b"--attr-source"];
+/// `--shallow-file` is in no manual.
+const WITH_VALUE: [&[u8]; 9] = [
+    b"-C",
+    b"-c",
+    b"--git-dir",
+    b"--work-tree",
+    b"--namespace",
+    b"--super-prefix",
+    b"--config-env",
+    b"--attr-source",
+    b"--shallow-file",
+];
 
 /// How many words come before the subcommand; all of them where there is none.
 pub(super) fn global_options<'a>(words: impl Iterator<Item = &'a [u8]>) -> usize {

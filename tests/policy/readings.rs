@@ -3,10 +3,10 @@
 
 use gated::common::access::Level;
 use gated::common::exec::Command;
-use gated::policy::{Policy, operand};
+use gated::policy::{Grants, Policy, explain, operand};
 
 use super::exec::verdict;
-use super::sample::{command, file, profile};
+use super::sample::{CALL, command, file, profile};
 
 fn policy() -> Policy {
     Policy::new(&profile(
@@ -244,4 +244,17 @@ fn interpreters_of_scripts_are_read_as_what_they_are() {
 fn a_name_that_is_only_said_counts_for_rules_above_allow_alone() {
     assert_eq!(verdict(&policy(), &command("rm=/srv/x -r y")).1, "remove");
     assert_eq!(verdict(&policy(), &command("twine=/srv/x")).1, "deploy");
+}
+
+#[test]
+fn a_verdict_says_which_words_its_rule_speaks_of() {
+    let said = |line: &str| {
+        let command = command(line);
+        explain::execution(&policy(), &command, &policy().decide_exec(&command, CALL, &Grants::new()))
+    };
+    assert_eq!(said("/usr/bin/git push 'a b'"), "ask: rule push (p.toml:6)");
+    assert_eq!(said("/usr/bin/git -C x push 'a b'"), "ask: rule push (p.toml:6), for git push 'a b'");
+    assert_eq!(said("/usr/bin/busybox rm -rf x"), "ask: rule remove (p.toml:20), for rm -rf x");
+    assert_eq!(said("/usr/bin/python3 -m twine upload"), "ask: rule deploy (p.toml:27), for twine upload");
+    assert_eq!(said("/usr/bin/true"), "allow: rule default (p.toml)");
 }
