@@ -68,7 +68,7 @@ fn command(argv: &[&str]) -> Prompt {
 
 fn own(argv: &[&str], call: u32) -> Option<Own> {
     let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
-    Some(Own { argv, call: Rc::new(Cell::new(Some(CallId(call)))) })
+    Some(Own { argv: Rc::new(RefCell::new(argv)), call: Rc::new(Cell::new(Some(CallId(call)))) })
 }
 
 /// The other end of the terminal.

@@ -245,6 +245,46 @@ fn a_person_at_the_terminal_is_asked_there() {
 }
 
 #[test]
+fn a_command_is_changed_by_the_gated_run_that_it_was_given_to() {
+    let served = Served::new();
+    let _daemon = served.daemon();
+    let profile = served.sandbox.root().join("asks.toml");
+    fs::write(&profile, support::profiles::ASKS_FOR_ECHO).unwrap();
+    let profile = profile.to_str().unwrap();
+    let (person, running) =
+        served.on_terminal(&["--profile", profile, "--", "/usr/bin/echo", "--token=hidden", "the first"]);
+    person.sees("gated-run was told to run this command");
+    // Over the bus secrets are masked.
+    person.sees("/usr/bin/echo '--token=***' 'the first'");
+    person.sees("s] > ");
+    person.types("e");
+    person.sees("> e");
+    person.types("\r");
+    person.sees("> /usr/bin/echo --token=hidden 'the first'");
+    person.types("\x17\x17more");
+    person.sees("--token=hidden more");
+    person.types("\r");
+    person.sees("/usr/bin/echo '--token=***' more");
+    person.sees("s] > ");
+    // Once more, from what was written last.
+    person.types("e");
+    person.sees("> e");
+    person.types("\r");
+    person.sees("> /usr/bin/echo --token=hidden more");
+    person.types(" and more");
+    person.sees("more and more");
+    person.types("\r");
+    person.sees("'--token=***' more and more");
+    person.sees("s] > ");
+    person.types("o\r");
+    assert!(person.sees_the_rest().ends_with("--token=hidden more and more\r\n"));
+    running.finish().assert_code(0);
+    let records = fs::read_to_string(served.sandbox.control().join("records/audit.jsonl")).unwrap();
+    assert_eq!(records.matches("\"result\":\"edited\"").count(), 2, "{records}");
+    assert!(!records.contains("hidden"), "{records}");
+}
+
+#[test]
 fn calls_are_added_to_a_session_from_outside_and_from_inside() {
     let served = Served::new();
     let _daemon = served.daemon();

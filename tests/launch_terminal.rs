@@ -169,6 +169,78 @@ fn a_prompt_holds_the_output_of_the_tool_and_takes_the_keys() {
     assert_eq!(std::fs::read_to_string(file).expect("the file was made"), "data\n");
 }
 
+/// What is written at the prompt of gated-run's own command is judged as if it had been given: asked again, allowed, denied.
+#[test]
+fn a_command_is_changed_before_it_starts() {
+    let mut sandbox = Sandbox::new();
+    sandbox.profile(support::profiles::ASKS_FOR_ECHO);
+    sandbox.consent("tty");
+    let run = |last: &dyn Fn(&Person)| {
+        let (person, running) = on_terminal(&sandbox, sandbox.gated_argv(&["/usr/bin/echo", "the first"]));
+        person.sees("gated-run was told to run this command");
+        person.sees("/usr/bin/echo 'the first'");
+        person.sees("s] > ");
+        person.types("e");
+        person.sees("> e");
+        person.types("\r");
+        person.sees("> /usr/bin/echo 'the first'");
+        last(&person);
+        (person.sees_the_rest(), running.finish())
+    };
+    let (rest, outcome) = run(&|person| {
+        person.types("\x17\x17'the second'");
+        person.sees("> /usr/bin/echo 'the second'");
+        person.types("\r");
+        // Asked again, and about what was written.
+        person.sees("/usr/bin/echo 'the second'");
+        person.sees("s] > ");
+        person.types("o\r");
+    });
+    assert!(rest.ends_with("the second\r\n") && !rest.contains("the first"), "{rest:?}");
+    outcome.assert_code(0);
+    let (rest, outcome) = run(&|person| {
+        person.types("\x15printf %s allowed");
+        person.sees("> printf %s allowed");
+        person.types("\r");
+    });
+    assert!(rest.ends_with("allowed"), "{rest:?}");
+    outcome.assert_code(0);
+    let (rest, outcome) = run(&|person| {
+        person.types("\x15id -u");
+        person.sees("> id -u");
+        person.types("\r");
+    });
+    assert!(rest.contains("gated: denied: run id -u (/usr/bin/id)"), "{rest:?}");
+    assert!(rest.contains("gated-run: cannot execute id: "), "{rest:?}");
+    assert_ne!(outcome.status.code(), Some(0));
+    let records = std::fs::read_to_string(sandbox.audit_file()).expect("the log");
+    let edited: Vec<serde_json::Value> = records
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .filter(|record: &serde_json::Value| record["result"] == "edited")
+        .collect();
+    assert_eq!(edited.len(), 3, "{records}");
+    assert_eq!(edited[0]["exec"]["argv"], serde_json::json!(["/usr/bin/echo", "the first"]));
+    assert_eq!(edited[0]["edited"], serde_json::json!(["/usr/bin/echo", "the second"]));
+    assert_eq!(edited[0]["exec"]["first"], true);
+}
+
+#[test]
+fn a_command_that_a_tool_runs_is_asked_for_with_its_words_and_callers() {
+    let mut sandbox = Sandbox::new();
+    sandbox.profile(support::profiles::ASKS_FOR_ECHO);
+    sandbox.consent("tty");
+    let (person, running) = gated(&sandbox, "sh -c '/usr/bin/echo \"a  b\"; true'; true");
+    person.sees("wants to run this command");
+    person.sees("/usr/bin/echo 'a  b'");
+    let shown = person.sees("s] > ");
+    assert!(shown.contains("called by") && !shown.contains("e = edit"), "{shown:?}");
+    person.types("o\r");
+    person.sees("a  b");
+    person.sees_the_rest();
+    running.finish().assert_code(0);
+}
+
 #[test]
 fn a_prompt_of_a_session_that_has_ended_is_taken_back() {
     let mut sandbox = Sandbox::new();

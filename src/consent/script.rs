@@ -6,7 +6,7 @@
 //! access = "write"            # absent: any access
 //! object = "{workspace}/**"   # a pattern as in a profile; `~` and `{workspace}` are known
 //! program = "/usr/bin/git"    # the same, of what would run: for commands only
-//! argv = ["git", "push"]      # the words of the command but the first, which names the program
+//! argv = ["git", "push", "**"] # patterns on its words as in a profile: the first names the program for who reads it
 //! answer = "once"             # deny, once, session
 //! scope = "exact"             # exact, directory, tree; of commands exact, prefix, program
 //! after = "200ms"             # how long to think: ms, s or m
@@ -21,6 +21,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::common::access::Access;
+use crate::common::argv::{ArgvError, ArgvPattern, Place, Strictness};
 use crate::common::consent::{Answer, Asking, ConsentAgent, Prompt};
 use crate::common::decision::Width;
 use crate::common::path::RawPath;
@@ -60,12 +61,20 @@ struct Table {
     access: Option<Access>,
     object: Option<Spanned<String>>,
     program: Option<Spanned<String>>,
-    argv: Option<Spanned<Vec<String>>>,
+    argv: Option<Spanned<Vec<Words>>>,
     answer: Word,
     #[serde(default)]
     scope: Width,
     after: Option<Spanned<String>>,
     times: Option<u32>,
+}
+
+/// One place of `argv`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Any(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -81,7 +90,7 @@ struct Entry {
     access: Option<Access>,
     object: Option<Pattern>,
     program: Option<Pattern>,
-    argv: Option<Vec<String>>,
+    argv: Option<ArgvPattern>,
     answer: Answer,
     after: Duration,
     /// Uses left; `None` for any number.
@@ -109,6 +118,9 @@ impl Script {
                 };
                 text.map(read).transpose()
             };
+            let read_words = |words: Spanned<Vec<Words>>| {
+                argv(words.get_ref()).map_err(|error| fail(words.span().start, format!("`argv`: {error}")))
+            };
             let after = table.after.map_or(Ok(Duration::ZERO), |after| {
                 delay(after.get_ref()).ok_or_else(|| {
                     let message = "a delay of up to an hour was expected, such as \"200ms\", \"2s\" or \"1m\"";
@@ -119,7 +131,7 @@ impl Script {
                 access: table.access,
                 object: read_pattern(table.object)?,
                 program: read_pattern(table.program)?,
-                argv: table.argv.map(Spanned::into_inner),
+                argv: table.argv.map(read_words).transpose()?,
                 answer: match table.answer {
                     Word::Deny => Answer::Deny,
                     Word::Once => Answer::Once(table.scope),
@@ -153,10 +165,8 @@ impl Entry {
             return true;
         }
         let Some(execution) = &request.execution else { return false };
-        let words = |expected: &Vec<String>| {
-            let own = execution.argv.iter().skip(1).map(|word| word.as_bytes());
-            execution.words_left_out == 0 && own.eq(expected.iter().skip(1).map(String::as_bytes))
-        };
+        let word = |at: usize| Some(execution.argv.get(at.checked_add(1)?)?.as_bytes());
+        let words = |pattern: &ArgvPattern| execution.words_left_out == 0 && pattern.matches(word, Strictness::Exact);
         self.program.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
             && self.argv.as_ref().is_none_or(words)
     }
@@ -203,6 +213,14 @@ fn pattern(text: &str, places: &Places) -> Result<Pattern, String> {
     Pattern::parse(&full).map_err(|error| format!("`{text}`: {error}"))
 }
 
+fn argv(words: &[Words]) -> Result<ArgvPattern, ArgvError> {
+    let place = |words: &Words| match words {
+        Words::One(word) => Place::parse(word),
+        Words::Any(words) => Place::alternatives(words.iter().map(String::as_str)),
+    };
+    ArgvPattern::new(words.iter().map(place).collect::<Result<_, _>>()?)
+}
+
 /// Milliseconds, seconds or minutes, as a whole number with its unit.
 fn delay(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit())?);
@@ -232,6 +250,18 @@ mod tests {
         assert!(told("[[answer]]\nanswer = \"deny\"\nafter = \"soon\"\n").starts_with("a.toml:3:9: a delay"));
         assert!(told("[[answer]]\naccess = \"write\"\n").contains("missing field `answer`"));
         assert!(told("[[answer]\n").starts_with("a.toml:1:"));
+    }
+
+    #[test]
+    fn words_of_commands_are_patterns() {
+        let read = |argv: &str| {
+            Script::parse("a.toml", &format!("[[answer]]\nanswer = \"once\"\nargv = {argv}\n"), &Places::default())
+        };
+        assert!(read(r#"["git", ["push", "pull"], "**", "--*"]"#).is_ok());
+        assert!(read("[]").unwrap_err().to_string().starts_with("a.toml:3:8: `argv`: no words"));
+        assert!(read(r#"["**"]"#).unwrap_err().to_string().starts_with("a.toml:3:8: `argv`: the first word"));
+        assert!(read(r#"["git", []]"#).unwrap_err().to_string().starts_with("a.toml:3:8: `argv`: an empty list"));
+        assert!(read(r#"["git", 1]"#).is_err());
     }
 
     #[test]

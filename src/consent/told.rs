@@ -88,7 +88,7 @@ pub enum Untold {
 
 /// Hands on what happens in the sessions of this user, until the daemon or the reader is gone. Starts no daemon.
 pub async fn follow(connection: &Connection, told: &mpsc::Sender<Told>) -> Result<(), Untold> {
-    let name = BusName::from(WellKnownName::try_from(BUS_NAME).map_err(zbus::Error::from)?);
+    let name = BusName::from(WellKnownName::try_from(BUS_NAME)?);
     let bus = DBusProxy::new(connection).await?;
     let owner = bus.get_name_owner(name).await.map_err(zbus::Error::from)?;
     let owner = Some(owner.as_str());

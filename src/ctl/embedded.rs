@@ -1,10 +1,12 @@
 //! `gated-run --embedded`: the client and the broker of one session in one process. Root until the supervisor is started and
 //! everything that needs root is open; the invoking user for good after that.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use nix::unistd::geteuid;
 use tokio::sync::mpsc;
@@ -100,6 +102,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     };
     let term = environment.get(b"TERM").map(|term| String::from_utf8_lossy(term).into_owned()).unwrap_or_default();
     // Signals are the main thread's: a stop must stop it where it asked for it.
+    // What is executed, which the person at the terminal may change.
+    let last = Rc::new(RefCell::new(command));
     let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
     let Order { start, terminal, .. } = order;
     let Started { link, caller: call, mut supervisor, .. } = started;
@@ -112,7 +116,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         let (to_broker, from_session) = mpsc::channel(BROKER_DEPTH);
         let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
         let client = Client::new(call, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
-        let own = Own { argv: command.clone(), call: client.call() };
+        let own = Own { argv: Rc::clone(&last), call: client.call() };
         let agent = asked.into_agent(&caller.invoking.name, &term, screen, own).map_err(step("use the terminal"))?;
         let broker = Broker::new(config, audit, events, vec![agent]);
         let brokered = async move {
@@ -140,7 +144,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         }
         (ended, _) => ended?,
     };
-    Ok(exit::report(ended, &command))
+    Ok(exit::report(ended, &last.borrow()))
 }
 
 /// Messages held for the broker at the most; a supervisor that sends more waits.

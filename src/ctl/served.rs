@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use tracing::{debug, warn};
 use zbus::Connection;
@@ -96,6 +97,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
             user: caller.other_user().map(str::to_owned),
         }),
     };
+    // What is executed, which the person at the terminal may change.
+    let last = Rc::new(RefCell::new(command));
     let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
     if let (true, Place::New(opening)) = (arguments.new_session, &place) {
         let session = runtime.block_on(async { Service::connect().await?.open_session(opening).await })?;
@@ -120,7 +123,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         };
         let Order { start, terminal, .. } = order;
         let client = Client::new(link, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
-        let own = Own { argv: command.clone(), call: client.call() };
+        let own = Own { argv: Rc::clone(&last), call: client.call() };
         let agent = match asked {
             Asked::Nobody => None,
             somebody => {
@@ -151,7 +154,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     for line in denials.lines() {
         eprintln!("{line}");
     }
-    Ok(exit::report(ended?, &command))
+    Ok(exit::report(ended?, &last.borrow()))
 }
 
 /// The command to the daemon, and our end of its caller link. From now on the other end is the supervisor's alone.

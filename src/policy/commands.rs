@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::decision::Width;
 use crate::common::exec::{Command, Execution};
+use crate::common::mask;
 use crate::common::path::RawPath;
 use crate::common::text::{self, Untrusted};
 
@@ -107,7 +108,9 @@ impl CommandScope {
 
     /// As a person reads it.
     pub(super) fn shown(&self, program: &RawPath) -> String {
-        let words = self.argv.iter().map(Untrusted::as_bytes);
+        // Like everything that goes over the bus.
+        let masked = mask::argv(&self.argv);
+        let words = masked.iter().map(Untrusted::as_bytes);
         match self.width {
             Width::Program => format!("{} …", text::quoted_argv_within([program.as_bytes()], SHOWN_COLUMNS)),
             Width::Prefix => format!("{} …", text::quoted_argv_within(words, SHOWN_COLUMNS)),

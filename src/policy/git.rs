@@ -1,6 +1,6 @@
 //! The words that may stand between `git` and its subcommand, git(1) "OPTIONS". Pure.
 
-/// Those that take the next word as their value.
+/// Those that take the next word as their value; `--shallow-file` is in no manual.
 const WITH_VALUE: [&[u8]; 9] = [
     b"-C",
     b"-c",

@@ -30,6 +30,7 @@ use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
 use crate::tool::descriptors::{become_silent, close_all_but};
+use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
 use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{FromInit, NativeRoot, ToInit};
@@ -104,7 +105,7 @@ pub fn main() -> ExitCode {
     // For whoever reads the journal; init and what it starts do not get it.
     let errors = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3);
     let silent = become_silent().map_err(step("open /dev/null"));
-    match silent.and_then(|()| build(launch, &broker)) {
+    match silent.and_then(|()| build(launch, &broker, errors.as_ref().ok())) {
         Ok(parts) => {
             drop(errors);
             life::run(parts, broker);
@@ -203,11 +204,13 @@ fn receive_launch(broker: &BrokerLink, session: Option<&SessionId>) -> Result<La
     }
 }
 
-/// Build the session, as root with one thread; this process is the user's when it returns.
-fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
+/// Build the session, as root with one thread; this process is the user's when it returns. `errors` is the stderr that this
+/// process had.
+fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Result<Parts, LaunchError> {
     check_home(&launch)?;
     let reunion = launch.rendezvous.as_ref().map(Reunion::prepare).transpose();
-    let reunion = reunion.map_err(step("open the directory of the daemon's socket"))?;
+    let mut reunion = reunion.map_err(step("open the directory of the daemon's socket"))?;
+    let outlives_its_broker = launch.rendezvous.is_some();
     let profile = Profile::decode(&launch.profile)?;
     let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.directory);
     if launch.user.uid == 0 {
@@ -241,7 +244,16 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
         landlock_abi_min: launch.landlock_abi_min,
         features,
     };
-    let init = start_init(launch.network, || init::run(&init_order, &supervisor)).map_err(step("start init"))?;
+    let init = start_init(launch.network, || {
+        // A command's child has a copy of all this, and may be looked into by its user before it executes.
+        if let Some(reunion) = &mut reunion
+            && let Err(error) = forget(&mut reunion.token.0)
+        {
+            return init::give_up(&supervisor, &error);
+        }
+        init::run(&init_order, &supervisor)
+    });
+    let init = init.map_err(step("start init"))?;
     drop(supervisor);
     if let Some((reads, _)) = &built {
         reads.watch(init.pidfd.as_fd())?;
@@ -255,13 +267,15 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     // After init, which passes the caller's own limits on to the tool.
     raise_descriptor_limit()?;
     // Where there is another broker to come, the session outlives its parent.
-    leave_root(&launch.user, launch.rendezvous.is_none())?;
+    leave_root(&launch.user, !outlives_its_broker)?;
     if !broker.is_open() {
         return Err(LaunchError::NoBroker);
     }
     let reads = match built {
         Some((reads, survey)) => {
-            tell(&reads, &survey);
+            if let Some(errors) = errors.and_then(|errors| errors.try_clone().ok()) {
+                tell(fs::File::from(errors), &reads, &survey);
+            }
             Some(reads::serve(Arc::new(reads), init.pid)?)
         }
         None => None,
@@ -291,16 +305,16 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     }
 }
 
-/// For whoever wonders what a start took.
-fn tell(reads: &Reads, survey: &Survey) {
+/// For whoever reads the journal and wonders what a start took.
+fn tell(mut errors: impl Write, reads: &Reads, survey: &Survey) {
     let too_large = survey.too_large.iter().map(|tree| tree.as_bytes().escape_ascii().to_string()).collect::<Vec<_>>();
-    tracing::info!(
-        mounts = reads.held_mounts(),
-        looked_at = survey.looked_at,
-        found = survey.found,
-        took = ?survey.took,
-        held_as_a_whole = too_large.join(", "),
-        "reads are held"
+    let Survey { looked_at, found, took, .. } = survey;
+    let (mounts, too_large) = (reads.held_mounts(), too_large.join(", "));
+    let large = if too_large.is_empty() { String::new() } else { format!("; too large, held as a whole: {too_large}") };
+    // Nobody may be there to read it.
+    let _ = writeln!(
+        errors,
+        "gated-session: reads are held on {mounts} mounts; found {found} of {looked_at} names in {took:?}{large}"
     );
 }
 

@@ -70,6 +70,8 @@ pub struct Status {
     /// Thread group id in the session's pid namespace.
     pub inner_process: i32,
     pub inner_thread: i32,
+    /// In how many pid namespaces it has a number, from the supervisor's on.
+    pub numbers: usize,
     pub umask: u32,
     pub threads: u32,
     pub pending_thread: u64,
@@ -376,6 +378,7 @@ pub(super) fn parse_status(text: &[u8]) -> Status {
         tracer: 0,
         inner_process: 0,
         inner_thread: 0,
+        numbers: 0,
         // Where the line is missing: nothing for others.
         umask: 0o077,
         threads: 0,
@@ -398,7 +401,10 @@ pub(super) fn parse_status(text: &[u8]) -> Status {
             b"PPid" => status.parent = decimal(),
             b"TracerPid" => status.tracer = decimal(),
             b"NStgid" => status.inner_process = innermost(),
-            b"NSpid" => status.inner_thread = innermost(),
+            b"NSpid" => {
+                status.inner_thread = innermost();
+                status.numbers = value.split_whitespace().count();
+            }
             b"Threads" => status.threads = value.parse().unwrap_or(0),
             b"SigPnd" => status.pending_thread = hexadecimal(),
             b"ShdPnd" => status.pending_process = hexadecimal(),

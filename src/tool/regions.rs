@@ -5,7 +5,7 @@
 //! A region becomes a mount of its own, bound onto itself, and the mount is marked, not the path: whoever renames a directory on
 //! the way, or comes by another name, comes through the same mount.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -56,14 +56,8 @@ pub struct HeldMount {
     pub names: Vec<RawPath>,
 }
 
-/// What was made.
-#[derive(Debug, Default)]
-pub struct Regions {
-    /// By mount id, statx(2) `STATX_MNT_ID`.
-    pub held: HashMap<u64, HeldMount>,
-    /// Every mount of the namespace.
-    pub mounts: HashSet<u64>,
-}
+/// The mounts whose opens are held, by [`mount_of`].
+pub type Regions = HashMap<u64, HeldMount>;
 
 /// What the mounts are made of.
 pub struct Order<'a> {
@@ -98,12 +92,11 @@ pub fn build(order: Order<'_>, procfs: BorrowedFd<'_>) -> Result<Regions, Region
 
     let mut regions = Regions::default();
     for mount in mounts(procfs)? {
-        regions.mounts.insert(mount.id);
         let spot = deepest(&bound, &mount.path);
         let is_held = spot.map_or(everything && !is_of_the_session(&mount.path, workspace), |spot| spot.is_held);
-        if is_held && mark(group, user, &mount)? {
+        if is_held && let Some(id) = mark(group, user, &mount)? {
             let names = spot.map_or_else(Vec::new, |spot| names_at(spot, &mount.path));
-            regions.held.insert(mount.id, HeldMount { path: mount.path, names });
+            regions.insert(id, HeldMount { path: mount.path, names });
         }
     }
     Ok(regions)
@@ -177,8 +170,8 @@ fn open_there(path: &RawPath) -> Result<OwnedFd, Errno> {
     openat2(CWD, path.as_path(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS)
 }
 
-/// `false` if nobody can come there: another mount hides it.
-fn mark(group: &Group, user: &Identity, mount: &Mounted) -> Result<bool, RegionError> {
+/// The mount's lasting id; `None` if nobody can come there, because another mount hides it.
+fn mark(group: &Group, user: &Identity, mount: &Mounted) -> Result<Option<u64>, RegionError> {
     let node = match pin(user, &mount.path)? {
         // Some file systems let their user in, and not even root; others root alone, who could let others in later.
         Err(Errno::ACCESS | Errno::PERM) => open_there(&mount.path),
@@ -186,19 +179,23 @@ fn mark(group: &Group, user: &Identity, mount: &Mounted) -> Result<bool, RegionE
     };
     let node = match node {
         Ok(node) => node,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(false),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(errno) => return Err(step("open", &mount.path)(errno)),
     };
-    if mount_of(node.as_fd()).map_err(step("look at", &mount.path))? != mount.id {
-        return Ok(false);
+    let listed = statx(&node, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map_err(step("look at", &mount.path))?;
+    if listed.stx_mnt_id != mount.id {
+        return Ok(None);
     }
     group.mark_mount(node.as_fd()).map_err(step("hold reads of", &mount.path))?;
-    Ok(true)
+    Ok(Some(mount_of(node.as_fd()).map_err(step("look at", &mount.path))?))
 }
 
-/// The id of the mount that a descriptor came through, statx(2).
+/// The mount that a descriptor came through, by a number that is never another's (statx(2) `STATX_MNT_ID_UNIQUE`, Linux 6.8).
+pub const MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+/// [`MOUNT`] of this descriptor.
 pub fn mount_of(descriptor: BorrowedFd<'_>) -> Result<u64, Errno> {
-    Ok(statx(descriptor, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id)
+    Ok(statx(descriptor, c"", AtFlags::EMPTY_PATH, MOUNT)?.stx_mnt_id)
 }
 
 /// Where else the held spots, or parts of them, can be seen.

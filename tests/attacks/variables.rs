@@ -37,13 +37,14 @@ const PUSHES: &[(&str, &str, bool)] = &[
     ("last", "", false),
 ];
 
+const PUSH_IS_ASKED: &str = "schema = 1\n[profile]\nname = \"pushes\"\n[defaults]\nwrite = \"allow\"\n\
+    [[rule]]\nid = \"push\"\naccess = [\"exec\"]\nprogram = [\"@path/git\"]\n\
+    argv = [\"git\", \"push\", \"**\"]\nlevel = \"ask\"\n";
+
 fn bound() {
     for side in engine::sides() {
         let mut sandbox = Sandbox::new();
-        sandbox.profile(
-            "schema = 1\n[profile]\nname = \"pushes\"\n[defaults]\nwrite = \"allow\"\n[[rule]]\nid = \"push\"\n\
-             access = [\"exec\"]\nprogram = [\"@path/git\"]\nargv = [\"git\", \"push\", \"**\"]\nlevel = \"ask\"\n",
-        );
+        sandbox.profile(PUSH_IS_ASKED);
         sandbox.answers("[[answer]]\naccess = \"exec\"\nanswer = \"session\"\nscope = \"prefix\"\ntimes = 1\n");
         let mut script = String::from(
             "git init -q -b main repo && cd repo || exit 9\n\

@@ -4,9 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use gated::common::access::Access;
 use gated::common::bus::{MANAGER_INTERFACE, MANAGER_PATH, REQUEST_INTERFACE, REQUESTS_PATH};
 use gated::common::decision::Outcome;
+use gated::common::exec::Execution;
 use gated::common::id::RequestId;
+use gated::common::request::Operation;
+use gated::common::text::Untrusted;
 use gated::common::wire::FromSession;
 use zbus::{OwnedObjectPath, Variant};
 
@@ -257,5 +261,79 @@ fn an_agent_that_never_replies_harms_only_itself() {
         let _open = good.asked(999).await;
         hung.asked(999).await.send(said("deny")).unwrap();
         assert_eq!(supervisor.decided().await.outcome, Outcome::Denied);
+    });
+}
+
+/// What `edit` says.
+fn edited(argv: &[&str]) -> Said {
+    let argv: Vec<Vec<u8>> = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
+    ("edit".to_owned(), HashMap::from([("argv".to_owned(), Variant::from(argv).try_into_owned().unwrap())]))
+}
+
+/// A command is changed by the connection that gave it, and by nobody else of the same user.
+#[test]
+fn another_command_is_taken_from_the_connection_that_gave_it_alone() {
+    run(async {
+        let bus = PrivateBus::start();
+        let world = World::start(bus.address()).await;
+        let (client, other) = (world.connect().await, world.connect().await);
+        let file = tempfile::tempfile().unwrap();
+        let mut options = opening();
+        options.extend([("profile", Variant::from("own")), ("profiles", own(""))]);
+        let body = super::methods::order(&file, options);
+        let (ran, mut supervisor) = tokio::join!(client.manager("Run", &body), async {
+            let mut supervisor = world.supervisor().await;
+            supervisor.build().await;
+            supervisor
+        });
+        ran.unwrap();
+        let started = supervisor.message().await;
+        assert!(matches!(started, gated::common::wire::ToSession::Start(_)), "{started:?}");
+        let mut own = client.agent(kind("terminal")).await;
+        let mut foreign = other.agent(kind("desktop")).await;
+        let first = |supervisor: &Supervisor, id, argv: &[&str], is_first| {
+            let mut request = supervisor.request(id, "/usr/bin/true");
+            (request.access, request.operation) = (Access::Exec, Operation::Execute);
+            request.execution = Some(Box::new(Execution {
+                argv: argv.iter().map(|word| Untrusted::new(word.as_bytes())).collect(),
+                words_left_out: 0,
+                interpreters: vec![],
+                variables: vec![],
+                parents: vec![],
+                is_new: false,
+                is_first,
+            }));
+            FromSession::Ask(Box::new(request))
+        };
+        // The other may deny, but write nothing: that is no answer, on either way.
+        let request = first(&supervisor, 1, &["true"], true);
+        supervisor.send(request).await;
+        let mine = own.asked(1).await;
+        foreign.asked(1).await.send(edited(&["false"])).unwrap();
+        client.waits_at(1).await;
+        let (decision, scope) = edited(&["false"]);
+        let body = (format!("{:032x}", 1), decision, scope);
+        assert_eq!(refusal(other.manager("Decide", &body).await), "NotAuthorized");
+        mine.send(edited(&["echo", "x"])).unwrap();
+        let decision = supervisor.decided().await;
+        assert_eq!(decision.outcome, Outcome::Edited);
+        assert_eq!(decision.edited, Some(vec![b"echo".to_vec(), b"x".to_vec()]));
+        // What it wrote is its own from now on, also by Decide.
+        let request = first(&supervisor, 2, &["echo", "x"], true);
+        supervisor.send(request).await;
+        let (_mine, _foreign) = (own.asked(2).await, foreign.asked(2).await);
+        client.waits_at(2).await;
+        let (decision, scope) = edited(&["echo", "y"]);
+        client.manager("Decide", &(format!("{:032x}", 2), decision, scope)).await.unwrap();
+        assert_eq!(supervisor.decided().await.edited, Some(vec![b"echo".to_vec(), b"y".to_vec()]));
+        assert!(matches!(own.next().await, Told::Cancel(2)) && matches!(foreign.next().await, Told::Cancel(2)));
+        // Not what a tool runs, nor what somebody else gave.
+        for (id, argv, is_first) in [(3, "true", false), (4, "other", true)] {
+            let request = first(&supervisor, id, &[argv], is_first);
+            supervisor.send(request).await;
+            own.asked(id).await.send(edited(&["echo"])).unwrap();
+            foreign.asked(id).await.send(said("deny")).unwrap();
+            assert_eq!(supervisor.decided().await.outcome, Outcome::Denied, "{id}");
+        }
     });
 }

@@ -94,7 +94,7 @@ fn a_supervisor_that_does_not_listen_is_stopped_all_the_same() {
 }
 
 /// Arguments of `Run` for a file as everything.
-fn order<'a>(file: &'a File, options: Options<'a>) -> impl serde::Serialize + zbus::wire::DynamicType {
+pub fn order<'a>(file: &'a File, options: Options<'a>) -> impl serde::Serialize + zbus::wire::DynamicType {
     let fd = || Fd::from(file.as_fd());
     (vec![b"true".to_vec()], vec![b"A=b".to_vec()], fd(), vec![fd(), fd(), fd()], fd(), options)
 }

@@ -50,3 +50,32 @@ level = "deny"
 pub fn recorded() -> String {
     judged("").replace("[defaults]", "[defaults]\nexec = \"notify\"")
 }
+
+/// `echo` is asked for, `true` is told, `id` is denied; everything else runs.
+pub const ASKS_FOR_ECHO: &str = r#"
+schema = 1
+
+[profile]
+name = "asks-for-echo"
+
+[vars]
+workspace = "@cwd"
+
+[[rule]]
+id = "echo"
+access = ["exec"]
+program = ["@path/echo"]
+level = "ask"
+
+[[rule]]
+id = "true"
+access = ["exec"]
+program = ["@path/true"]
+level = "notify"
+
+[[rule]]
+id = "id"
+access = ["exec"]
+program = ["@path/id"]
+level = "deny"
+"#;

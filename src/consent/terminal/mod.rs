@@ -15,7 +15,7 @@ pub mod editor;
 pub mod keys;
 pub mod tty;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -80,7 +80,8 @@ impl Default for Timing {
 /// over the bus does not have.
 #[derive(Clone, Debug)]
 pub struct Own {
-    pub argv: Vec<Vec<u8>>,
+    /// What was written last in its place, if it was changed.
+    pub argv: Rc<RefCell<Vec<Vec<u8>>>>,
     /// The number of its call, once it is known.
     pub call: Rc<Cell<Option<CallId>>>,
 }
@@ -90,8 +91,9 @@ impl Own {
     fn is_asked_for(&self, prompt: &Prompt) -> bool {
         let request = &prompt.request;
         let Some(execution) = request.execution.as_ref().filter(|execution| execution.is_first) else { return false };
-        let length = self.argv.iter().map(|word| word.len().saturating_add(1)).fold(0, usize::saturating_add);
-        let own: Vec<Untrusted> = self.argv.iter().map(|word| Untrusted::new(word.as_slice())).collect();
+        let argv = self.argv.borrow();
+        let length = argv.iter().map(|word| word.len().saturating_add(1)).fold(0, usize::saturating_add);
+        let own: Vec<Untrusted> = argv.iter().map(|word| Untrusted::new(word.as_slice())).collect();
         self.call.get().is_none_or(|call| call == request.call)
             && execution.words_left_out == 0
             && length <= MAX_EDITED
@@ -128,7 +130,7 @@ impl<S: Screen> Terminal<S> {
         if !tty.in_foreground() {
             return Err(ConsentError::Unavailable("gated is not in the foreground of its terminal".to_owned()));
         }
-        let mut own = self.own.as_mut().filter(|own| own.is_asked_for(prompt));
+        let own = self.own.as_ref().filter(|own| own.is_asked_for(prompt));
         let mut dialog = Dialog::new(prompt, own.is_some());
         let mut size = tty.size();
         let mut lines = page(prompt, &dialog, size)?;
@@ -173,10 +175,11 @@ impl<S: Screen> Terminal<S> {
             match dialog.input(typed) {
                 Step::Done(answer) => return Ok(answer),
                 Step::Edit => {
-                    if let Some(own) = &mut own
-                        && let Some(argv) = editing::edit(&shown, &tty, prompt, &own.argv).await?
+                    let before = own.map(|own| own.argv.borrow().clone()).unwrap_or_default();
+                    if let Some(own) = own
+                        && let Some(argv) = editing::edit(&shown, &tty, prompt, &before).await?
                     {
-                        own.argv.clone_from(&argv);
+                        own.argv.replace(argv.clone());
                         return Ok(Answer::Edit(argv));
                     }
                     size = tty.size();

@@ -10,6 +10,7 @@ mod chain;
 mod format;
 mod misc;
 mod program;
+mod refused;
 mod shown;
 mod trace;
 
@@ -38,6 +39,7 @@ const CLOCK_LAGS: Duration = Duration::from_millis(10);
 pub struct Executor {
     programs: program::Programs,
     registry: misc::Registry,
+    refused: refused::Refused,
     /// Seconds and nanoseconds since the epoch: what was changed later is new.
     began: (i64, i64),
     /// Whether debuggers work inside, which trace what they start.
@@ -63,6 +65,7 @@ impl Executor {
         Executor {
             programs: program::Programs::default(),
             registry: misc::Registry::new(procfs),
+            refused: refused::Refused::default(),
             began: (seconds, i64::from(began.subsec_nanos())),
             debugging,
         }
@@ -105,12 +108,19 @@ impl Executor {
         let policy = judge.policy();
         let around = chain::Around { programs: &self.programs, registry: &self.registry, resolver, target, policy };
         let found = around.chain(attempt, asked, argv.as_slice())?;
+        let thread = target.notification().thread;
+        if self.refused.was_just(thread, &found.command) {
+            return Err(Errno::ACCES.into());
+        }
         let wanted = Wanted::executing(Arc::clone(&found.command));
         let executing = Executing { target, is_new: found.changed >= self.began };
         target.confirm()?;
         let foresee = || found.is_unknown.then_some(Errno::NOEXEC);
-        let permit = judge.permit(&executing, &[wanted], approvals, foresee)?;
-        Ok((found, permit))
+        let permit = judge.permit(&executing, &[wanted], approvals, foresee);
+        if matches!(permit, Err(Halt::Answer(Answer::Errno(Errno::ACCES)))) {
+            self.refused.remember(thread, Arc::clone(&found.command));
+        }
+        Ok((found, permit?))
     }
 
     /// Has the kernel execute what was permitted, and compares. The thread is answered, whatever comes of it.

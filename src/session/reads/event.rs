@@ -75,8 +75,14 @@ impl<'a> Opener<'a> {
 
     /// Whether it is a process of this session.
     pub fn is_inside(&self) -> bool {
-        self.call().is_some()
-            || self.process().is_ok_and(|process| self.calls.kin().of(self.procfs, self.init, process).is_ok())
+        // A process that has one number only is of the supervisor's own pid namespace.
+        let status = || self.pinned().ok()?.status().ok();
+        match self.call.get() {
+            Some(Some(_)) => true,
+            _ => status().is_some_and(|status| {
+                status.numbers > 1 && self.calls.kin().of(self.procfs, self.init, status.process).is_ok()
+            }),
+        }
     }
 }
 

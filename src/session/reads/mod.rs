@@ -26,7 +26,7 @@ use crate::session::resolve::path_of;
 use crate::tool::fanotify::{Group, Reach};
 use crate::tool::keeper::Keeper;
 use crate::tool::privileges::PrivilegeError;
-use crate::tool::regions::{self, HeldMount, Order, RegionError, Regions, mount_of, rebased};
+use crate::tool::regions::{self, HeldMount, MOUNT, Order, RegionError, Regions, mount_of, rebased};
 
 pub use self::serve::{Court, HeldReads, serve};
 
@@ -120,12 +120,12 @@ impl Reads {
 
     /// How many mounts are held.
     pub fn held_mounts(&self) -> usize {
-        self.regions.held.len()
+        self.regions.len()
     }
 
     /// Whether all opens through the mount that this came through are held.
     pub fn holds_mount_of(&self, object: BorrowedFd<'_>) -> bool {
-        mount_of(object).is_ok_and(|mount| self.regions.held.contains_key(&mount))
+        mount_of(object).is_ok_and(|mount| self.regions.contains_key(&mount))
     }
 
     /// The read of what is open here or pinned, by every name that counts; nothing for what is neither file nor directory. Needs
@@ -183,7 +183,7 @@ impl Reads {
     /// became guarded.
     fn other_names(&self, seen: &Seen, path: &RawPath) -> Vec<RawPath> {
         let mut names = Vec::new();
-        if let Some(held) = self.regions.held.get(&seen.mount) {
+        if let Some(held) = self.regions.get(&seen.mount) {
             names.extend(names_by_mount(held, path));
         }
         let remembered = |identity| self.marked().names.get(&identity).cloned().unwrap_or_default();
@@ -210,7 +210,7 @@ struct Seen {
 
 impl Seen {
     fn of(file: BorrowedFd<'_>) -> Result<Seen, Errno> {
-        let wanted = StatxFlags::MNT_ID | StatxFlags::INO | StatxFlags::TYPE | StatxFlags::NLINK;
+        let wanted = MOUNT | StatxFlags::INO | StatxFlags::TYPE | StatxFlags::NLINK;
         let found = statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
         Ok(Seen {
             mount: found.stx_mnt_id,

@@ -160,7 +160,7 @@ impl Server {
         let is_new = known.is_none();
         let opener = Opener::new(event.thread, self.reads.procfs.as_fd(), &court.calls, court.init).knowing(known);
         // An inode's own mark holds the opens of the whole machine.
-        if !self.reads.regions.mounts.contains(&seen.mount) && !opener.is_inside() {
+        if !self.reads.regions.contains_key(&seen.mount) && !opener.is_inside() {
             return true;
         }
         let allow = self.permits(court, &opener, event, &seen, may_ask);

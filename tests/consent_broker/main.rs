@@ -1,6 +1,8 @@
 //! The broker of a session between a supervisor, consent agents and the records: what leaves it, in which order, and what
 //! happens when one of them fails.
 
+mod commands;
+
 use std::future::Future;
 use std::sync::mpsc as blocking;
 use std::sync::{Arc, Mutex};
