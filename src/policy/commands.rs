@@ -150,7 +150,11 @@ fn prefix(program: &[u8], words: &[&[u8]]) -> Option<usize> {
     let after = words.get(1..).unwrap_or_default();
     let is_git = program == b"git" || base(words.first().copied().unwrap_or_default()) == b"git";
     let options = if is_git {
-        git::global_options(after.iter().copied())
+        let before = git::global_options(after.iter().copied());
+        if !before.is_known {
+            return None;
+        }
+        before.words
     } else {
         after.iter().position(|word| !word.starts_with(b"-")).unwrap_or(after.len())
     };

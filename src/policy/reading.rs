@@ -207,7 +207,8 @@ impl<'a> Reader<'a> {
         }
         let (name, words) = applet.map_or((name, words), |applet| (applet.name, applet.words));
         if linker::is_linker(name) {
-            self.linker(words);
+            let may_trace = linker::may_trace(name) && subject.is_of_system();
+            self.linker(words, may_trace);
         } else if is_run {
             self.script(name, words);
         }
@@ -226,16 +227,20 @@ impl<'a> Reader<'a> {
             let is_sure = is_sure && of_called == Some(subcommand) && (name == b"git" || of_name == of_called);
             self.push(subject.beside(b"git"), Words { front: Some(subcommand), rest: words.rest }, is_sure);
         }
-        let skipped = git::global_options(words.iter());
-        if skipped > 0 && name == b"git" || name != b"git" && called == b"git" {
-            self.push(subject.beside(b"git"), words.after(skipped), is_sure && name == b"git" && of_called.is_none());
+        let before = git::global_options(words.iter());
+        let is_sure = is_sure && name == b"git" && of_called.is_none() && before.is_known;
+        if before.words > 0 && name == b"git" || name != b"git" && called == b"git" {
+            self.push(subject.beside(b"git"), words.after(before.words), is_sure);
+        }
+        if !before.is_known {
+            self.push(subject.beside(b"git"), words.after(before.words.saturating_add(1)), false);
         }
     }
 
-    fn linker(&mut self, words: Words<'a>) {
+    fn linker(&mut self, words: Words<'a>, may_trace: bool) {
         let Some(loaded) = linker::loaded(words) else { return };
         let traces = |variable: &Vec<u8>| variable.starts_with(b"LD_TRACE_LOADED_OBJECTS=");
-        if self.command.variables.iter().any(traces) {
+        if may_trace && self.command.variables.iter().any(traces) {
             return;
         }
         let subject = self.operand(loaded.file);

@@ -55,6 +55,8 @@ fn git_is_read_through_its_global_options_and_its_hard_links() {
         ("/usr/lib/git-core/git-push=/usr/bin/git origin", "push"),
         ("git-push=/usr/lib/git-core/git-status --delete x", "delete"),
         ("xyz=/usr/bin/git push", "push"),
+        ("/usr/bin/git --shallow-file x push", "push"),
+        ("/usr/bin/git --of-tomorrow x push", "push"),
         ("/usr/bin/git push -nd x", "delete"),
         ("/usr/bin/git push --del x", "delete"),
         ("/usr/bin/git push --delete=x", "delete"),
@@ -162,6 +164,7 @@ fn what_a_linker_loads_is_what_runs() {
         "./git -C x push",
         "/usr/../usr/bin/./git push",
         "/usr/bin/busybox sh /srv/deploy.py",
+        "/lib/x86_64-linux-musl/libc.so /usr/bin/git push",
         "/lib/ld-musl-x86_64.so.1 /usr/bin/git push",
     ] {
         let (level, rule) = verdict(&policy(), &command(&format!("{linker} {words}")));
@@ -180,6 +183,10 @@ fn what_a_linker_loads_is_what_runs() {
         ..command(&format!("{linker} /usr/bin/git push"))
     };
     assert_eq!(verdict(&policy(), &traced).0, Level::Allow, "ldd(1) runs nothing");
+    for other in ["/lib/x86_64-linux-musl/libc.so", "/lib/ld-musl-x86_64.so.1", "/srv/ld-linux-x86-64.so.2"] {
+        let traced = Command { variables: traced.variables.clone(), ..command(&format!("{other} /usr/bin/git push")) };
+        assert_eq!(verdict(&policy(), &traced).1, "push", "{other} does");
+    }
     let strict = Policy::new(&profile(
         "[defaults]\nexec = \"ask\"\n[[rule]]\nid = \"a\"\naccess = [\"exec\"]\nprogram = [\"@path\"]\nlevel = \"allow\"\n",
     ));
@@ -209,10 +216,22 @@ fn an_interpreter_with_a_script_is_that_script() {
         "/usr/bin/python3 -m twine.cli upload x",
         "/usr/bin/node --require x deploy.py",
         "/usr/bin/make -f deploy.py",
+        "/usr/bin/make -C x -j4 all -fdeploy.py",
+        "/usr/bin/python3 -mtwine upload x",
+        "/usr/bin/python3 -Im twine upload x",
+        "/usr/bin/python3 -Wignore deploy.py",
+        "/usr/bin/bash -euo pipefail deploy.py",
+        "/usr/bin/perl -w -Ilib -MList::Util deploy.py",
+        "/usr/bin/php -dx=y -f deploy.py",
     ] {
         assert_eq!(verdict(&policy(), &command(line)).1, "deploy", "{line}");
     }
     for line in [
+        "/usr/bin/bash -lc 'cat /srv/deploy.py'",
+        "/usr/bin/perl -ne /srv/deploy.py",
+        "/usr/bin/perl -i.bak -pe s/x/deploy.py x",
+        "/usr/bin/node --eval=x deploy.py",
+        "/usr/bin/python3 -Ic /srv/deploy.py",
         "/usr/bin/bash -c deploy.py",
         "/usr/bin/python3 x.py deploy.py",
         "/usr/bin/gawk deploy.py",
