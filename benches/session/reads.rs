@@ -137,5 +137,9 @@ pub fn lines() -> Vec<Line> {
         let (runs, target) = ratio(1.05, measure(&sandbox, "command", argv));
         lines.push(line(name, "ms", runs, target));
     }
+    // What of it is the price of the floor and the filter, with or without regions.
+    sandbox.profile(crate::support::profiles::ALLOW_ALL);
+    let (name, argv) = programs[0];
+    lines.push(line(&format!("{name}, no regions"), "ms", measure(&sandbox, "command", argv), Target::None));
     lines
 }

@@ -105,7 +105,7 @@ pub fn main() -> ExitCode {
     // For whoever reads the journal; init and what it starts do not get it.
     let errors = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3);
     let silent = become_silent().map_err(step("open /dev/null"));
-    match silent.and_then(|()| build(launch, &broker)) {
+    match silent.and_then(|()| build(launch, &broker, errors.as_ref().ok())) {
         Ok(parts) => {
             drop(errors);
             life::run(parts, broker);
@@ -204,8 +204,9 @@ fn receive_launch(broker: &BrokerLink, session: Option<&SessionId>) -> Result<La
     }
 }
 
-/// Build the session, as root with one thread; this process is the user's when it returns.
-fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
+/// Build the session, as root with one thread; this process is the user's when it returns. `errors` is the stderr that this
+/// process had.
+fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Result<Parts, LaunchError> {
     check_home(&launch)?;
     let reunion = launch.rendezvous.as_ref().map(Reunion::prepare).transpose();
     let mut reunion = reunion.map_err(step("open the directory of the daemon's socket"))?;
@@ -272,7 +273,9 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     }
     let reads = match built {
         Some((reads, survey)) => {
-            tell(&reads, &survey);
+            if let Some(errors) = errors.and_then(|errors| errors.try_clone().ok()) {
+                tell(fs::File::from(errors), &reads, &survey);
+            }
             Some(reads::serve(Arc::new(reads), init.pid)?)
         }
         None => None,
@@ -302,16 +305,16 @@ fn build(launch: Launch, broker: &BrokerLink) -> Result<Parts, LaunchError> {
     }
 }
 
-/// For whoever wonders what a start took.
-fn tell(reads: &Reads, survey: &Survey) {
+/// For whoever reads the journal and wonders what a start took.
+fn tell(mut errors: impl Write, reads: &Reads, survey: &Survey) {
     let too_large = survey.too_large.iter().map(|tree| tree.as_bytes().escape_ascii().to_string()).collect::<Vec<_>>();
-    tracing::info!(
-        mounts = reads.held_mounts(),
-        looked_at = survey.looked_at,
-        found = survey.found,
-        took = ?survey.took,
-        held_as_a_whole = too_large.join(", "),
-        "reads are held"
+    let Survey { looked_at, found, took, .. } = survey;
+    let (mounts, too_large) = (reads.held_mounts(), too_large.join(", "));
+    let large = if too_large.is_empty() { String::new() } else { format!("; too large, held as a whole: {too_large}") };
+    // Nobody may be there to read it.
+    let _ = writeln!(
+        errors,
+        "gated-session: reads are held on {mounts} mounts; found {found} of {looked_at} names in {took:?}{large}"
     );
 }
 
