@@ -2,11 +2,12 @@
 //! the same user. `scripts/bench.sh` runs this after the other benchmarks and it takes their figures into its table.
 //!
 //! Runs as root. Arguments that start with `-` are cargo's and ignored; another is the one part to measure: `calls`,
-//! `start`, `decision`, `memory`, `reads` or `daemon`.
+//! `programs`, `start`, `decision`, `memory`, `reads` or `daemon`.
 
 mod calls;
 mod daemon;
 mod memory;
+mod programs;
 mod reads;
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -38,6 +39,9 @@ fn main() {
     let mut lines = Vec::new();
     if wants("calls") {
         lines.extend(held_calls());
+    }
+    if wants("programs") {
+        lines.extend(programs::lines());
     }
     if wants("start") {
         lines.push(start_of_true());
@@ -73,6 +77,7 @@ fn inside(part: &str, args: &[String]) {
         }
         ("open", [file]) => reads::inside(file),
         ("command", argv) => reads::inside_command(argv),
+        ("programs", []) => programs::run(),
         ("wait", [workspace]) => {
             calls::run(Path::new(workspace), IN_WORKSPACE);
             println!("ready");
