@@ -35,9 +35,10 @@ fn decide(filter: &Filter, arch: Arch, number: u32, arguments: [u64; 6]) -> Outc
 /// What the table says, read without the compiler.
 fn expected(class: Option<&Class>, features: Features, arguments: [u64; 6]) -> u32 {
     let Some(class) = class else { return NO_SUCH_CALL };
-    let holds = class.cases.iter().find(|case| {
-        case.when.iter().all(|test| arguments[usize::from(test.argument)] as u32 & test.mask == test.value)
-    });
+    let holds = class
+        .cases
+        .iter()
+        .find(|case| case.when.iter().all(|test| arguments[usize::from(test.argument)] & test.mask == test.value));
     match holds.map_or(class.otherwise, |case| case.then) {
         Action::By(Feature::JudgedPrograms) if features.judged_programs => NOTIFY,
         Action::By(Feature::JudgedPrograms) => ALLOW,
@@ -59,7 +60,7 @@ fn corners(class: Option<&Class>) -> Vec<[u64; 6]> {
             let mut arguments = [fill; 6];
             for test in case.when {
                 let argument = &mut arguments[usize::from(test.argument)];
-                *argument = *argument & !u64::from(test.mask) | u64::from(test.value);
+                *argument = *argument & !test.mask | test.value;
             }
             bases.push(arguments);
         }

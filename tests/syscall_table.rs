@@ -152,12 +152,12 @@ fn the_tests_of_arguments_are_well_formed() {
 
 #[test]
 fn no_case_is_hidden_by_an_earlier_one() {
-    let holds = |case: &Case, arguments: &[u32; 6]| {
+    let holds = |case: &Case, arguments: &[u64; 6]| {
         case.when.iter().all(|test| arguments[usize::from(test.argument)] & test.mask == test.value)
     };
     for group in GROUPS {
         for (index, case) in group.class.cases.iter().enumerate() {
-            let reached = [0u32, u32::MAX, 0x5a5a_5a5a].iter().any(|fill| {
+            let reached = [0u64, u64::MAX, 0x5a5a_5a5a].iter().any(|fill| {
                 let mut arguments = [*fill; 6];
                 for test in case.when {
                     let argument = &mut arguments[usize::from(test.argument)];
@@ -179,7 +179,7 @@ fn no_case_is_hidden_by_an_earlier_one() {
 /// What would come of a case's calls without it, if no later case takes them: a case that does not change that is noise.
 fn last_resort(cases: &[Case], index: usize, otherwise: Action) -> Action {
     let case = &cases[index];
-    let mut arguments = [0u32; 6];
+    let mut arguments = [0u64; 6];
     for test in case.when {
         arguments[usize::from(test.argument)] |= test.value;
     }

@@ -30,6 +30,7 @@ use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
 use crate::tool::descriptors::{become_silent, close_all_but};
+use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
 use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{FromInit, NativeRoot, ToInit};
@@ -208,7 +209,8 @@ fn receive_launch(broker: &BrokerLink, session: Option<&SessionId>) -> Result<La
 fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Result<Parts, LaunchError> {
     check_home(&launch)?;
     let reunion = launch.rendezvous.as_ref().map(Reunion::prepare).transpose();
-    let reunion = reunion.map_err(step("open the directory of the daemon's socket"))?;
+    let mut reunion = reunion.map_err(step("open the directory of the daemon's socket"))?;
+    let outlives_its_broker = launch.rendezvous.is_some();
     let profile = Profile::decode(&launch.profile)?;
     let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.directory);
     if launch.user.uid == 0 {
@@ -242,7 +244,16 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         landlock_abi_min: launch.landlock_abi_min,
         features,
     };
-    let init = start_init(launch.network, || init::run(&init_order, &supervisor)).map_err(step("start init"))?;
+    let init = start_init(launch.network, || {
+        // A command's child has a copy of all this, and may be looked into by its user before it executes.
+        if let Some(reunion) = &mut reunion
+            && let Err(error) = forget(&mut reunion.token.0)
+        {
+            return init::give_up(&supervisor, &error);
+        }
+        init::run(&init_order, &supervisor)
+    });
+    let init = init.map_err(step("start init"))?;
     drop(supervisor);
     if let Some((reads, _)) = &built {
         reads.watch(init.pidfd.as_fd())?;
@@ -256,7 +267,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     // After init, which passes the caller's own limits on to the tool.
     raise_descriptor_limit()?;
     // Where there is another broker to come, the session outlives its parent.
-    leave_root(&launch.user, launch.rendezvous.is_none())?;
+    leave_root(&launch.user, !outlives_its_broker)?;
     if !broker.is_open() {
         return Err(LaunchError::NoBroker);
     }

@@ -130,8 +130,8 @@ fn block(class: &Class, features: Features) -> Result<BpfProgram, FilterError> {
 fn translate(case: &Case) -> Result<BpfProgram, FilterError> {
     let wrong = |error: seccompiler::BackendError| FilterError::Condition(format!("{}: {error}", case.what));
     let condition = |test: &Test| {
-        let operation = SeccompCmpOp::MaskedEq(u64::from(test.mask));
-        SeccompCondition::new(test.argument, SeccompCmpArgLen::Dword, operation, u64::from(test.value)).map_err(wrong)
+        let length = if test.mask >> 32 == 0 { SeccompCmpArgLen::Dword } else { SeccompCmpArgLen::Qword };
+        SeccompCondition::new(test.argument, length, SeccompCmpOp::MaskedEq(test.mask), test.value).map_err(wrong)
     };
     let conditions = case.when.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
     Ok(SeccompRule::new(conditions).map_err(wrong)?.into())

@@ -55,6 +55,12 @@ pub fn run(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> u8 {
     }
 }
 
+/// Init cannot be what it must be; returns its exit status.
+pub fn give_up(supervisor: &Link<FromInit, ToInit>, error: &std::io::Error) -> u8 {
+    let _ = supervisor.send(&FromInit::Failed(format!("cannot forget what is the supervisor's: {error}")), &[]);
+    1
+}
+
 fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result<Cage, String> {
     close_all_but(&[supervisor.as_fd()]).map_err(|error| format!("cannot close what is not init's: {error}"))?;
     if order.network == Network::Own {

@@ -7,6 +7,7 @@ pub mod ending;
 pub mod fanotify;
 pub mod filter;
 pub mod floor;
+pub mod forget;
 pub mod init;
 pub mod keeper;
 pub mod leader;

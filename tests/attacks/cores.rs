@@ -1,7 +1,8 @@
 //! Core dumps: a handler in core_pattern runs as root outside of every session, on what a tool wrote into its memory.
 //!
 //! core_pattern is the machine's, so no test sets it. What is tried is a crash: with a limit of one byte the kernel writes
-//! no file, and core(5) has the same limit mean "to no program either".
+//! no file, and core(5) has the same limit mean "to no program either". Only that one: at 0 a program is started, so a tool
+//! must not lower it either, and is told that it did.
 
 use std::fs;
 
@@ -27,6 +28,10 @@ fn crash() {
             }
             Side::Bare => {
                 outcome.assert(outcome.number("dumped") == 1, "the crash is dumped bare");
+                outcome.assert(
+                    outcome.values("lowered").last().is_some_and(|limit| limit == "0 0"),
+                    "the limit is lowered",
+                );
                 if pattern.trim_end() == "core" {
                     outcome.assert(left == 1, "into the current directory");
                 } else {
@@ -35,26 +40,47 @@ fn crash() {
             }
             Side::Gated => {
                 outcome.assert(outcome.number("soft") == 1 && outcome.number("hard") == 1, "the limit is one byte");
-                outcome.assert(outcome.values("raised") == ["EPERM"; 2], "and is not raised");
+                outcome.assert(outcome.values("lowered") == ["1 1"; 3], "is not lowered");
+                outcome.assert(outcome.values("raised") == ["1 1"; 2], "and is not raised");
                 outcome.assert(outcome.number("dumped") == 0 && left == 0, "nothing is dumped");
             }
         }
     }
 }
 
+const CORE: u64 = libc::RLIMIT_CORE as u64;
+
+/// Soft and hard limit in force.
+fn limit() -> (u64, u64) {
+    let mut limit = [0u64; 2];
+    raw::sys(libc::SYS_prlimit64, [0, CORE, 0, limit.as_mut_ptr() as u64]).expect("one may ask");
+    (limit[0], limit[1])
+}
+
+fn say_limit(key: &str) {
+    let (soft, hard) = limit();
+    raw::say(key, format!("{soft} {hard}"));
+}
+
+/// A page whose address has no low 32 bits: a filter that compares only those takes it for null.
+fn high_page() -> u64 {
+    let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    (1..64u64)
+        .find_map(|high| {
+            let wanted = (high << 32) as *mut libc::c_void;
+            // SAFETY: only where nothing is mapped.
+            let at = unsafe { libc::mmap(wanted, 4096, libc::PROT_READ | libc::PROT_WRITE, fixed, -1, 0) };
+            (at == wanted).then_some(at as u64)
+        })
+        .expect("room for a page")
+}
+
 fn crash_inside(_: &[String]) {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: one live structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_CORE, &mut limit) };
-    raw::say("soft", limit.rlim_cur as i64);
-    raw::say("hard", limit.rlim_max.min(i64::MAX as u64));
-    let all = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
-    let more = [libc::RLIM_INFINITY, libc::RLIM_INFINITY];
-    // SAFETY: one live structure.
-    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &all) };
-    let at = more.as_ptr() as u64;
-    raw::say_result("raised", raw::sys(libc::SYS_setrlimit, [u64::from(libc::RLIMIT_CORE), at]));
-    raw::say_result("raised", raw::sys(libc::SYS_prlimit64, [0, u64::from(libc::RLIMIT_CORE), at, 0]));
+    let (soft, hard) = limit();
+    raw::say("soft", soft.min(i64::MAX as u64));
+    raw::say("hard", hard.min(i64::MAX as u64));
+    let all = [hard, hard];
+    let _ = raw::sys(libc::SYS_setrlimit, [CORE, all.as_ptr() as u64]);
     let child = raw::fork(|| {
         // SAFETY: it is what this process is for.
         unsafe {
@@ -64,4 +90,21 @@ fn crash_inside(_: &[String]) {
     });
     let status = raw::wait_for(child);
     raw::say("dumped", i32::from(libc::WCOREDUMP(status)));
+    let more = [libc::RLIM_INFINITY, libc::RLIM_INFINITY];
+    let at = more.as_ptr() as u64;
+    for result in [raw::sys(libc::SYS_setrlimit, [CORE, at]), raw::sys(libc::SYS_prlimit64, [0, CORE, at, 0])] {
+        raw::say_result("told", result);
+        say_limit("raised");
+    }
+    // The page of zeroes is a limit of 0.
+    let (zero, page) = ([0u64; 2], high_page());
+    let garbage = 0xdead_beef_0000_0000;
+    for result in [
+        raw::sys(libc::SYS_setrlimit, [garbage | CORE, zero.as_ptr() as u64]),
+        raw::sys(libc::SYS_prlimit64, [0, garbage | CORE, zero.as_ptr() as u64, 0]),
+        raw::sys(libc::SYS_prlimit64, [0, CORE, page, 0]),
+    ] {
+        raw::say_result("told", result);
+        say_limit("lowered");
+    }
 }

@@ -79,7 +79,7 @@ fn attempts(pid: u64, address: u64) -> Vec<(&'static str, Raw)> {
         ("mem", write_memory(pid, address)),
         ("getfd", pidfd().and_then(|fd| sys(libc::SYS_pidfd_getfd, [fd as u64, 0, 0]))),
         ("kcmp", sys(libc::SYS_kcmp, [pid, pid, 0, 0, 0])),
-        ("prlimit", sys(libc::SYS_prlimit64, [pid, u64::from(libc::RLIMIT_CORE), limits.as_ptr() as u64, 0])),
+        ("prlimit", sys(libc::SYS_prlimit64, [pid, u64::from(libc::RLIMIT_MSGQUEUE), limits.as_ptr() as u64, 0])),
         (
             "pidfd_signal",
             pidfd().and_then(|fd| sys(libc::SYS_pidfd_send_signal, [fd as u64, libc::SIGURG as u64, 0, 0])),

@@ -55,8 +55,12 @@ impl Whole {
 
     /// A command of the user's, which nobody but the desktop is asked about.
     fn run(&mut self, script: &str) -> Program {
+        self.run_under("coder", script)
+    }
+
+    fn run_under(&mut self, profile: &str, script: &str) -> Program {
         let mut command = self.desk.command(self.desk.reachable(env!("CARGO_BIN_EXE_gated-run")));
-        command.args(["--consent", "none", "--", "sh", "-c", script]);
+        command.args(["--consent", "none", "--profile", profile, "--", "sh", "-c", script]);
         command.current_dir(self.desk.home().join("work")).stdout(Stdio::null());
         self.desk.start(command)
     }
@@ -122,6 +126,34 @@ fn a_click_on_allow_for_session_holds_for_all_of_the_session() {
         assert_eq!(whole.ended(&mut running).await, 0, "{}", running.said());
         assert_eq!(fs::read_to_string(whole.desk.home().join("notes")).unwrap(), "more\nmore\nmore\n");
         assert_eq!(whole.desk.notifier().said().matches("shown").count(), 1, "asked again");
+    });
+}
+
+/// A rule of level `notify` blocks nothing and is told; one of level `ask` waits for a click, and the notification says the words.
+#[test]
+fn a_program_is_told_or_asked_for() {
+    whole(async |mut whole| {
+        let profile = whole.desk.root().join("programs.toml");
+        let rule = |id: &str, level: &str| {
+            format!("[[rule]]\nid = \"{id}\"\naccess = [\"exec\"]\nprogram = [\"@path/{id}\"]\nlevel = \"{level}\"\n")
+        };
+        let text =
+            format!("schema = 1\n[profile]\nname = \"programs\"\n{}{}", rule("true", "notify"), rule("expr", "ask"));
+        fs::write(&profile, text).unwrap();
+        let profile = profile.to_str().unwrap();
+        let mut running = whole.run_under(profile, "/usr/bin/true first && /usr/bin/true second");
+        assert_eq!(whole.ended(&mut running).await, 0, "{}", running.said());
+        whole.desk.notifier().says("told what was done", 1).await;
+        whole.desk.sees(XFCE_CLASS, 1).await;
+        whole.desk.screenshot("notification-of-what-was-done");
+        let mut running = whole.run_under(profile, "/usr/bin/expr 1 + 2 && exit 5");
+        let windows = whole.desk.sees(XFCE_CLASS, 2).await;
+        tokio::time::sleep(READING).await;
+        whole.desk.screenshot("notification-of-a-command");
+        // The one with buttons is the taller one.
+        let [x, y, width, height] = *windows.iter().max_by_key(|window| window[3]).unwrap();
+        whole.desk.click(x + width / 2, y + height - 31);
+        assert_eq!(whole.ended(&mut running).await, 5, "{}", running.said());
     });
 }
 

@@ -181,6 +181,12 @@ fn coder_runs_programs_except_for_the_seeds_of_trouble() {
              git switch -c topic
              git reset HEAD~1
              git stash
+             /usr/lib/git-core/git reset --hard -q --no-recurse-submodules
+             /usr/lib/git-core/git reset --hard --no-recurse-submodules --quiet
+             /usr/lib/git-core/git reflog expire --all
+             git gc --prune=now
+             git worktree add ../x
+             git checkout v1.2 --
              git clean -n
              git restore --staged x
              git rebase --abort
@@ -189,6 +195,7 @@ fn coder_runs_programs_except_for_the_seeds_of_trouble() {
              rm x
              rm -f a.o b.o
              rm -f -r conftest.err conftest.o conftest.c
+             rm -fr .libs/libx.lax src/.libs/liby.lax
              rm -rf conftest* confdefs.h
              chmod +x run.sh
              chmod 644 x
@@ -243,18 +250,13 @@ fn coder_runs_programs_except_for_the_seeds_of_trouble() {
              git send-pack --force ssh://x/y
              ld.so --argv0 git-push /usr/bin/git -f",
         ),
+        (Level::Ask, "reset", "git reset --hard\ngit reset -q --hard HEAD\ngit reset --har\ngit -C x reset --hard -q"),
         (
             Level::Ask,
-            "lose-changes",
-            "git reset --hard
-             git reset -q --hard HEAD
-             git reset --har
-             git checkout -- .
-             git checkout HEAD -- src
-             git checkout .
-             git checkout -f main
-             git switch --discard-changes main",
+            "checkout-over-changes",
+            "git checkout .\ngit checkout -f main\ngit checkout -qf x\ngit switch --discard-changes main",
         ),
+        (Level::Ask, "checkout-of-files", "git checkout -- src\ngit checkout HEAD -- src\ngit checkout -q -- x"),
         (
             Level::Ask,
             "restore-and-clean",
@@ -267,7 +269,7 @@ fn coder_runs_programs_except_for_the_seeds_of_trouble() {
              git -c sequence.editor=true rebase -i x
              git filter-branch --tree-filter x",
         ),
-        (Level::Ask, "lose-commits", "git branch -D x\ngit stash clear\ngit stash drop\ngit reflog expire --all"),
+        (Level::Ask, "lose-commits", "git branch -D x\ngit stash clear\ngit stash drop\ngit reflog expire --expire=now --all"),
         (
             Level::Ask,
             "remove-trees",

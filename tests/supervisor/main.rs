@@ -3,6 +3,7 @@
 
 mod broker;
 mod calls;
+mod first;
 mod inside;
 mod resume;
 #[path = "../support/mod.rs"]
@@ -18,7 +19,8 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed, as the test user, in a session.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] = &[("calls", calls::TESTS), ("inside", inside::TESTS), ("resume", resume::TESTS)];
+const TESTS: &[(&str, &[Test])] =
+    &[("calls", calls::TESTS), ("first", first::TESTS), ("inside", inside::TESTS), ("resume", resume::TESTS)];
 
 const INSIDE: &[&[Inside]] = &[inside::INSIDE];
 

@@ -19,6 +19,10 @@ scope = "directory"
 access = "write"
 object = "{workspace}/**"
 answer = "once"
+
+[[answer]]
+program = "**/git"
+answer = "once"
 "#;
 
 fn everyday() {
@@ -39,8 +43,14 @@ fn everyday() {
     results.assert_value("status", "()");
     assert_eq!(results.value("pushed"), results.value("head"));
     assert_eq!(results.value("fetched"), results.value("head"));
-    let asked: Vec<&str> =
-        results.gated.events_of("consent_required").filter_map(|event| event["object"].as_str()).collect();
+    let asked_for = |access: &str| {
+        let events = results.gated.events_of("consent_required").filter(|event| event["access"] == access);
+        events.collect::<Vec<_>>()
+    };
+    let commands: Vec<String> = asked_for("exec").iter().map(|event| event["exec"]["argv"][1].to_string()).collect();
+    assert_eq!(commands, ["\"rebase\"", "\"checkout\"", "\"push\""]);
+    let written = asked_for("write");
+    let asked: Vec<&str> = written.iter().filter_map(|event| event["object"].as_str()).collect();
     let workspace = results.gated_sandbox.workspace().display().to_string();
     assert!(asked.contains(&format!("{workspace}/repo/.git/config").as_str()), "{asked:?}");
     assert!(asked.iter().any(|object| object.contains("/.git/hooks")), "{asked:?}");

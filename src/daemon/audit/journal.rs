@@ -132,7 +132,8 @@ fn fields(record: &AuditRecord) -> Vec<u8> {
         "timeout" => (message::REQUEST_TIMED_OUT, "5"),
         _ => (message::REQUEST_DENIED, "5"),
     };
-    let said = format!("{}: {} {} by {}", record.result, record.operation, record.object, record.tool.program);
+    let what = record.exec.as_ref().map_or_else(|| record.object.clone(), |exec| exec.argv.join(" "));
+    let said = format!("{}: {} {what} by {}", record.result, record.operation, record.tool.program);
     let mut fields = Vec::with_capacity(1024);
     let mut put = |name: &str, value: &str| {
         fields.extend_from_slice(name.as_bytes());

@@ -13,19 +13,24 @@ const fn case(what: &'static str, when: &'static [Test], then: Action) -> Case {
 }
 
 const fn is(argument: u8, value: u32) -> Test {
-    Test { argument, mask: u32::MAX, value }
+    masked(argument, u32::MAX, value)
 }
 
 const fn without(argument: u8, bits: u32) -> Test {
-    Test { argument, mask: bits, value: 0 }
+    masked(argument, bits, 0)
 }
 
 const fn with(argument: u8, bits: u32) -> Test {
-    Test { argument, mask: bits, value: bits }
+    masked(argument, bits, bits)
+}
+
+/// A null pointer.
+const fn null(argument: u8) -> Test {
+    Test { argument, mask: u64::MAX, value: 0 }
 }
 
 const fn masked(argument: u8, mask: u32, value: u32) -> Test {
-    Test { argument, mask, value }
+    Test { argument, mask: mask as u64, value: value as u64 }
 }
 
 /// Access mode and the two flags that change a file without it; `O_TMPFILE` needs a writable access mode, open(2). Alike
@@ -71,6 +76,15 @@ pub const PRCTL: &[Case] = &[
         &[is(0, libc::PR_SET_MM as u32)],
         Refused(Errno::PERM),
     ),
+];
+
+/// setrlimit(2) and prlimit(2): a session has the one limit of core files, 1 byte, at which the kernel starts no handler of
+/// core_pattern. At a limit of 0, which a program that means well sets, it would start one (core(5)).
+const CORE: u32 = libc::RLIMIT_CORE;
+pub const SETRLIMIT: &[Case] = &[case("RLIMIT_CORE", &[is(0, CORE)], WithoutEffect)];
+pub const PRLIMIT: &[Case] = &[
+    case("RLIMIT_CORE, to be read", &[is(1, CORE), null(2)], Native),
+    case("RLIMIT_CORE, to be set", &[is(1, CORE)], WithoutEffect),
 ];
 
 /// seccomp(2): one listener per filter chain is the kernel's own limit, and `EBUSY` its own answer.
@@ -131,12 +145,12 @@ pub const SETSOCKOPT: &[Case] =
 
 /// The type byte of an ioctl command, asm-generic/ioctl.h.
 const fn of_type(letter: u8) -> Test {
-    Test { argument: 1, mask: 0xff00, value: (letter as u32) << 8 }
+    masked(1, 0xff00, (letter as u32) << 8)
 }
 
 /// A command from before types: only the two low bytes, so that a V4L2 or DRM command of the same letter is not meant.
 const fn bare(letter: u8) -> Test {
-    Test { argument: 1, mask: 0xffff_ff00, value: (letter as u32) << 8 }
+    masked(1, 0xffff_ff00, (letter as u32) << 8)
 }
 
 const NOT_A_FILE: Action = Refused(Errno::NOTTY);

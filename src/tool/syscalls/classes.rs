@@ -214,11 +214,13 @@ pub const GROUPS: &[Group] = &[
         Native,
         "getpid gettid getppid getpgid setpgid getpgrp setsid getsid getuid geteuid getgid getegid setuid setgid \
          setreuid setregid setresuid getresuid setresgid getresgid setfsuid setfsgid getgroups setgroups capget \
-         capset getrlimit setrlimit prlimit64 getrusage getpriority setpriority ioprio_get ioprio_set sched_yield \
+         capset getrlimit getrusage getpriority setpriority ioprio_get ioprio_set sched_yield \
          sched_setparam sched_getparam sched_setscheduler sched_getscheduler sched_get_priority_max \
          sched_get_priority_min sched_rr_get_interval sched_setaffinity sched_getaffinity sched_setattr \
          sched_getattr getcpu lsm_get_self_attr lsm_list_modules",
     ),
+    by_argument("Limits: setrlimit", "See the case.", SETRLIMIT, Native, "setrlimit"),
+    by_argument("Limits: prlimit", "See the cases.", PRLIMIT, Native, "prlimit64"),
     always(
         "Sockets that exist",
         "The network namespace and Landlock hold where they reach.",

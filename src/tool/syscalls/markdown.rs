@@ -30,7 +30,7 @@ pub fn markdown() -> String {
          <!-- Written by `make docs` from src/tool/syscalls/; a test fails if it is not current. -->\n\n\
          *Native* calls run at full speed and are held by Landlock and the namespaces; *trapped* ones wait for the\n\
          supervisor, which judges and performs them; the others fail with the errno given. Where arguments decide, the first\n\
-         case that holds counts, and only the low 32 bits of an argument are looked at.\n",
+         case that holds counts, and of an argument that is no pointer only the low 32 bits are looked at.\n",
     );
     // Writing to a string does not fail.
     let _ = writeln!(

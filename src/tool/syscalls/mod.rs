@@ -155,14 +155,14 @@ pub struct Case {
     pub then: Action,
 }
 
-/// `argument & mask == value`, on the low 32 bits of an argument. The kernel takes flags, commands and domains as 32-bit
-/// integers, so the upper half may be garbage and must not count.
+/// `argument & mask == value`. The kernel takes flags, commands and domains as 32-bit integers, so the upper half may be
+/// garbage and must not count: but for pointers, the mask is of the low 32 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
     /// 0..=5.
     pub argument: u8,
-    pub mask: u32,
-    pub value: u32,
+    pub mask: u64,
+    pub value: u64,
 }
 
 /// System calls that share a class and the reason for it.
