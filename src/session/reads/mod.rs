@@ -30,9 +30,9 @@ use crate::tool::regions::{self, HeldMount, MOUNT, Order, RegionError, Regions, 
 
 pub use self::serve::{Court, HeldReads, serve};
 
-/// Inodes whose names are remembered; of more, only the names of the moment count.
+/// Inodes that may have marks of their own; the change that would make one more fails.
 const REMEMBERED_AT_MOST: usize = 65_536;
-/// Names of one inode that are remembered.
+/// Names of one inode that are remembered, all of them guarded.
 const NAMES_AT_MOST: usize = 8;
 
 /// Reads cannot be held, but the profile needs it.
@@ -159,9 +159,11 @@ impl Reads {
         }
         let has_room = marked.names.len() < REMEMBERED_AT_MOST;
         match marked.names.get_mut(&identity) {
-            Some(names) if names.len() < NAMES_AT_MOST && !names.contains(path) => names.push(path.clone()),
+            Some(names) if names.contains(path) || names.len() >= NAMES_AT_MOST => {}
+            Some(names) => names.push(path.clone()),
             None if has_room => drop(marked.names.insert(identity, vec![path.clone()])),
-            _ => {}
+            // What cannot be remembered is not to become guarded, or to stop being so.
+            None => return Err(Errno::NFILE),
         }
         self.group.mark_inode(object, reach).map_err(|error| Errno::of(&error))
     }

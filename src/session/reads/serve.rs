@@ -97,10 +97,11 @@ pub fn serve(reads: Arc<Reads>, init: i32) -> Result<HeldReads, ReadsError> {
 }
 
 impl Server {
-    fn add_thread(self: &Arc<Server>) -> std::io::Result<()> {
+    /// `false` if there are enough.
+    fn add_thread(self: &Arc<Server>) -> std::io::Result<bool> {
         if self.threads.fetch_add(1, Ordering::SeqCst) >= THREADS_AT_MOST {
             self.threads.fetch_sub(1, Ordering::SeqCst);
-            return Ok(());
+            return Ok(false);
         }
         let server = Arc::clone(self);
         let run = move || {
@@ -113,7 +114,7 @@ impl Server {
         if started.is_err() {
             self.threads.fetch_sub(1, Ordering::SeqCst);
         }
-        started.map(drop)
+        started.map(|_| true)
     }
 
     /// As each thread of the pool has it, so that a descriptor of ours has a path: its number.
@@ -130,10 +131,7 @@ impl Server {
             let nobody_receives = self.receiving.fetch_sub(1, Ordering::SeqCst) == 1;
             match received {
                 Ok(Some(event)) => {
-                    let is_last = nobody_receives && {
-                        let _ = self.add_thread();
-                        self.threads.load(Ordering::SeqCst) >= THREADS_AT_MOST
-                    };
+                    let is_last = nobody_receives && !self.add_thread().unwrap_or(false);
                     let allow = self.judge(&event, !is_last);
                     // Who has been killed meanwhile needs no answer.
                     let _ = self.reads.group.answer(event, allow);
