@@ -10,6 +10,7 @@ use crate::{Inside, Test};
 
 pub const TESTS: &[Test] = &[
     ("a_yes_is_for_the_variables_that_it_was_given_with", bound),
+    ("a_yes_for_a_command_is_for_the_directory_that_was_shown", elsewhere),
     ("a_variable_rewritten_by_a_thread_while_a_program_is_executed", raced),
 ];
 
@@ -34,6 +35,8 @@ const PUSHES: &[(&str, &str, bool)] = &[
     ("shell", "BASH_ENV=./evil", true),
     ("node", "NODE_OPTIONS=--require=./evil.js", true),
     ("a-function", "f() { :; }; export -f f;", true),
+    ("another-home", "HOME=$PWD/evil", true),
+    ("another-configuration", "XDG_CONFIG_HOME=$PWD/evil", true),
     ("last", "", false),
 ];
 
@@ -61,6 +64,25 @@ fn bound() {
             let expected = *side == Side::Bare || !is_another;
             outcome.assert(pushed == expected, &format!("{side:?}, {name}: `{before}`: pushed {pushed}"));
         }
+    }
+}
+
+/// What was shown was `git push` here, which is another one there.
+fn elsewhere() {
+    for side in engine::sides() {
+        let mut sandbox = Sandbox::new();
+        sandbox.profile(PUSH_IS_ASKED);
+        sandbox.answers("[[answer]]\naccess = \"exec\"\nanswer = \"session\"\nscope = \"exact\"\ntimes = 1\n");
+        let script = "for name in one two; do\n\
+            git init -q -b main $name && cd $name && git init -q --bare remote || exit 9\n\
+            git -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m first || exit 9\n\
+            cd ..\ndone\n\
+            for name in one one two; do (cd $name; git push remote HEAD:refs/heads/hit); echo $name $?; done";
+        let outcome = sandbox.on(*side, &["/bin/bash", "-c", script]);
+        outcome.assert_code(0);
+        let pushed = |name: &str| sandbox.workspace().join(name).join("remote/refs/heads/hit").exists();
+        outcome.assert(outcome.values("one") == ["0", "0"] && pushed("one"), "one yes is for each time here");
+        outcome.assert(pushed("two") == (*side == Side::Bare), "whether it is one for another repository");
     }
 }
 
