@@ -118,7 +118,14 @@ fn command(words: &[&str]) -> Command {
     let name = words[0].rsplit('/').next().unwrap_or_default();
     let argv = std::iter::once(name).chain(words[1..].iter().copied()).map(|word| word.as_bytes().to_vec()).collect();
     let asked = Step { program, argv };
-    Command { asked, interpreters: Vec::new(), loader: None, operand: None, variables: Vec::new() }
+    Command {
+        asked,
+        interpreters: Vec::new(),
+        loader: None,
+        operand: None,
+        variables: Vec::new(),
+        cwd: RawPath::from("/"),
+    }
 }
 
 criterion_group!(benches, decision, execution);

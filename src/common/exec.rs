@@ -43,6 +43,8 @@ pub struct Command {
     pub operand: Option<Program>,
     /// `NAME=value` of the variables that carry code into programs, or that a rule names; sorted, as they were given.
     pub variables: Vec<Vec<u8>>,
+    /// The directory in which it is executed, as the kernel calls it.
+    pub cwd: RawPath,
 }
 
 /// A [`Command`] as a person is shown it, with what they need to know about who runs it.

@@ -47,12 +47,14 @@ pub struct CommandScope {
     pub interpreters: Vec<RawPath>,
     /// As in [`Execution::variables`].
     pub variables: Vec<Untrusted>,
+    /// The directory in which it holds, but for [`Width::Program`]: the same words are another command elsewhere.
+    pub cwd: Option<RawPath>,
 }
 
 impl CommandScope {
     /// What an answer of this width to this command covers; `None` where it would be everything, or the width is not one
     /// of commands.
-    pub fn of(program: &RawPath, execution: &Execution, width: Width) -> Option<CommandScope> {
+    pub fn of(program: &RawPath, execution: &Execution, cwd: &RawPath, width: Width) -> Option<CommandScope> {
         let words: Vec<&[u8]> = execution.argv.iter().map(Untrusted::as_bytes).collect();
         let kept = match width {
             Width::Exact => words.len(),
@@ -70,6 +72,7 @@ impl CommandScope {
             argv: execution.argv.iter().take(kept).cloned().collect(),
             interpreters: execution.interpreters.clone(),
             variables: execution.variables.clone(),
+            cwd: (width != Width::Program).then(|| cwd.clone()),
         })
     }
 
@@ -80,20 +83,24 @@ impl CommandScope {
             && self.interpreters.iter().eq(interpreters.clone().map(|program| &program.path))
             && interpreters.clone().all(|program| program.is_named)
             && self.has_variables(&command.variables)
+            && self.is_at(&command.cwd)
     }
 
     /// Whether it holds for a script, its program, that an interpreter runs with the words of this reading.
     pub(super) fn covers_script(&self, reading: &Reading<'_>, command: &Command) -> bool {
         // What a script is called is nothing that its interpreter looks at.
         let own = self.argv.first().map(Untrusted::as_bytes).unwrap_or_default();
-        self.has_words(std::iter::once(own).chain(reading.words.iter())) && self.has_variables(&command.variables)
+        self.has_words(std::iter::once(own).chain(reading.words.iter()))
+            && self.has_variables(&command.variables)
+            && self.is_at(&command.cwd)
     }
 
     /// Whether it holds for a command of its program as people are shown it.
-    pub fn answers(&self, execution: &Execution) -> bool {
+    pub fn answers(&self, execution: &Execution, cwd: &RawPath) -> bool {
         self.has_words(execution.argv.iter().map(Untrusted::as_bytes))
             && self.interpreters == execution.interpreters
             && self.variables == execution.variables
+            && self.is_at(cwd)
     }
 
     fn has_words<'a>(&self, given: impl Iterator<Item = &'a [u8]>) -> bool {
@@ -104,6 +111,10 @@ impl CommandScope {
 
     fn has_variables(&self, given: &[Vec<u8>]) -> bool {
         self.variables.iter().map(Untrusted::as_bytes).eq(given.iter().map(Vec::as_slice))
+    }
+
+    fn is_at(&self, cwd: &RawPath) -> bool {
+        self.cwd.as_ref().is_none_or(|own| own == cwd)
     }
 
     /// As a person reads it.

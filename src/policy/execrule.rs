@@ -109,7 +109,14 @@ fn matches(rule: &Rule, terms: &ExecTerms, named: Option<RawPath>, words: Vec<St
     let path = named.unwrap_or_else(|| RawPath::from("/").join(argv.first().map(Vec::as_slice).unwrap_or_default()));
     let program = Program { path, is_named: true, is_of_system: true };
     let asked = Step { program, argv };
-    let command = Command { asked, interpreters: Vec::new(), loader: None, operand: None, variables: Vec::new() };
+    let command = Command {
+        asked,
+        interpreters: Vec::new(),
+        loader: None,
+        operand: None,
+        variables: Vec::new(),
+        cwd: RawPath::from("/"),
+    };
     let Some(runs) = reading::of(&command) else { return false };
     let mut readings = runs.iter().flat_map(|run| &run.readings);
     readings.any(|reading| {

@@ -66,8 +66,23 @@ impl Policy {
         matters.get() || !matches!(basis.level, Level::Allow | Level::Deny)
     }
 
-    /// Whether an environment variable of this name belongs into [`Command::variables`].
-    pub fn judges_variable(&self, name: &[u8]) -> bool {
+    /// Whether an environment variable, `NAME=value`, belongs into [`Command::variables`].
+    pub fn judges_variable(&self, variable: &[u8]) -> bool {
+        let (name, value) = match variable.iter().position(|byte| *byte == b'=') {
+            Some(at) => (variable.get(..at).unwrap_or_default(), variable.get(at..).unwrap_or_default()),
+            None => (variable, Default::default()),
+        };
+        // Another home has other settings, with aliases, hooks and helpers.
+        let home = &self.profile().home;
+        let of_another_home = match name {
+            b"HOME" => value.get(1..) != Some(home.as_bytes()),
+            b"XDG_CONFIG_HOME" => value.get(1..) != Some(home.join(b".config").as_bytes()),
+            _ => false,
+        };
+        of_another_home || self.judges_name(name)
+    }
+
+    fn judges_name(&self, name: &[u8]) -> bool {
         let terms = self.profile().rules.iter().filter_map(|rule| rule.exec.as_ref());
         variables::carries_code(name) || terms.flat_map(|terms| &terms.env).any(|own| own.name.matches(name))
     }

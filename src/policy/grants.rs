@@ -64,7 +64,7 @@ impl Grant {
         let command = match &request.execution {
             Some(execution) if request.access == Access::Exec => {
                 let too_broad = || TooBroad { width, base: request.object.clone() };
-                Some(CommandScope::of(&request.object, execution, width).ok_or_else(too_broad)?)
+                Some(CommandScope::of(&request.object, execution, &request.who.cwd, width).ok_or_else(too_broad)?)
             }
             _ => None,
         };
@@ -92,7 +92,9 @@ impl Grant {
     pub fn answers(&self, request: &Request) -> bool {
         let needed = Needed { authenticated: request.level == Level::Authenticate, group: request.group.as_deref() };
         let reaches = match (&self.command, &request.execution) {
-            (Some(scope), Some(execution)) => longest(request) > Lifetime::Attempt && scope.answers(execution),
+            (Some(scope), Some(execution)) => {
+                longest(request) > Lifetime::Attempt && scope.answers(execution, &request.who.cwd)
+            }
             (None, _) => request.access != Access::Exec,
             (Some(_), None) => false,
         };
@@ -140,7 +142,9 @@ pub fn offered_widths(request: &Request, home: &RawPath) -> Vec<Width> {
         return widths;
     }
     let is_fit = |width: Width| match (&request.execution, request.access) {
-        (Some(execution), Access::Exec) => CommandScope::of(&request.object, execution, width).is_some(),
+        (Some(execution), Access::Exec) => {
+            CommandScope::of(&request.object, execution, &request.who.cwd, width).is_some()
+        }
         (None, Access::Exec) => false,
         _ => scope(request, width, home).is_ok(),
     };

@@ -20,7 +20,7 @@ use crate::common::errno::Errno;
 use crate::common::exec::{Command, Execution};
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
-use crate::common::request::{Operation, Request};
+use crate::common::request::{Operation, Request, Who};
 use crate::common::wire::{FromSession, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
@@ -402,7 +402,7 @@ impl Judge {
         let parked = self.parked().remove(&asker).map(|(_, question)| question);
         let question = match parked {
             // A thread's number may have become another's.
-            Some(question) if question.request.who == target.who()? => question,
+            Some(question) if question.request.who == who_of(target, wanted)? => question,
             Some(other) => {
                 self.upstream.withdraw(other.request.id);
                 self.put_question(target, wanted, verdict)?
@@ -439,7 +439,7 @@ impl Judge {
             id: RequestId::random().map_err(|_| Errno::ACCES)?,
             session: self.session.clone(),
             call: target.call_id()?,
-            who: target.who()?,
+            who: who_of(target, wanted)?,
             access: wanted.access,
             operation: wanted.operation,
             object: wanted.object.clone(),
@@ -536,7 +536,7 @@ impl Judge {
         outcome: Outcome,
         by: String,
     ) -> Result<bool, Halt> {
-        let who = target.who()?;
+        let who = who_of(target, wanted)?;
         let execution = execution_of(target, wanted)?;
         Ok(self.upstream.record(|number| Record {
             number,
@@ -559,4 +559,13 @@ impl Judge {
 fn execution_of(target: &dyn Held, wanted: &Wanted) -> Result<Option<Box<Execution>>, Halt> {
     let Some(command) = &wanted.command else { return Ok(None) };
     Ok(Some(Box::new(target.execution(command)?)))
+}
+
+/// Who it is; of what would be executed, in the directory that was judged.
+fn who_of(target: &dyn Held, wanted: &Wanted) -> Result<Who, Halt> {
+    let who = target.who()?;
+    Ok(match &wanted.command {
+        Some(command) => Who { cwd: command.cwd.clone(), ..who },
+        None => who,
+    })
 }

@@ -120,7 +120,14 @@ pub fn command(line: &str) -> Command {
     };
     let argv = std::iter::once(called).chain(words).map(String::into_bytes).collect();
     let asked = Step { program: file(&program), argv };
-    Command { asked, interpreters: Vec::new(), loader: None, operand: None, variables: Vec::new() }
+    Command {
+        asked,
+        interpreters: Vec::new(),
+        loader: None,
+        operand: None,
+        variables: Vec::new(),
+        cwd: RawPath::from("/"),
+    }
 }
 
 pub fn file(program: &str) -> Program {

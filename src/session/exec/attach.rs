@@ -90,6 +90,7 @@ enum Difference {
     Program,
     Argv,
     Variables,
+    Directory,
     Script,
     /// It could not be read, which is as bad.
     Unreadable,
@@ -123,6 +124,11 @@ fn compare(policy: &Policy, procfs: BorrowedFd<'_>, process: i32, found: &Found)
         if judged_variables(policy, all.split(|byte| *byte == 0)) != found.command.variables {
             return Err(Difference::Variables);
         }
+    }
+    // Nobody shares a cwd with another process, see the filter on clone(2): from here on only the program itself moves.
+    let cwd = rustix::fs::readlinkat(procfs, path("cwd")?, Vec::with_capacity(256))?;
+    if cwd.as_bytes() != found.command.cwd.as_bytes() {
+        return Err(Difference::Directory);
     }
     // The interpreter opens a script by its name once more, later; this only keeps a short exchange from being a way.
     let script = found.script.as_ref().and_then(|(path, identity)| Some((seen_by(process, path)?, *identity)));

@@ -105,7 +105,8 @@ impl Around<'_> {
         let script = is_script.then(|| (attempt.path.clone(), asked_identity));
         let loader = loader.map(|path| self.programs.loader(self.resolver, self.target, &path)).transpose()?;
         let operand = self.operand(&first)?;
-        let mut command = Command { asked: first, interpreters, loader, operand, variables: Vec::new() };
+        let cwd = self.target.cwd_text()?;
+        let mut command = Command { asked: first, interpreters, loader, operand, variables: Vec::new(), cwd };
         let has_environment = self.policy.asks_for_environment(&command);
         if has_environment {
             let all = words(self.target, attempt.environment)?;
@@ -148,9 +149,8 @@ impl Around<'_> {
 
 /// The variables that are judged, sorted.
 pub fn judged_variables<'a>(policy: &Policy, all: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
-    let name =
-        |variable: &[u8]| policy.judges_variable(variable.split(|byte| *byte == b'=').next().unwrap_or_default());
-    let mut variables: Vec<Vec<u8>> = all.filter(|variable| name(variable)).map(<[u8]>::to_vec).collect();
+    let mut variables: Vec<Vec<u8>> =
+        all.filter(|variable| policy.judges_variable(variable)).map(<[u8]>::to_vec).collect();
     variables.sort_unstable();
     variables
 }

@@ -60,7 +60,15 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET) as u32;
 const CLONE_NEWTIME: u32 = 0x80;
 
-pub const CLONE: &[Case] = &[case("no CLONE_NEW* flag", &[without(0, NEW_NAMESPACES)], Native)];
+const CLONE_FS: u32 = libc::CLONE_FS as u32;
+const CLONE_THREAD: u32 = libc::CLONE_THREAD as u32;
+
+/// clone(2): a cwd is shared by the threads of a process and by nobody else, or one process could move another after it was
+/// judged where that executes something.
+pub const CLONE: &[Case] = &[
+    case("no CLONE_NEW* flag and no CLONE_FS", &[without(0, NEW_NAMESPACES | CLONE_FS)], Native),
+    case("a thread", &[without(0, NEW_NAMESPACES), with(0, CLONE_THREAD)], Native),
+];
 pub const UNSHARE: &[Case] = &[case("no CLONE_NEW* flag", &[without(0, NEW_NAMESPACES | CLONE_NEWTIME)], Native)];
 
 /// personality(2).
