@@ -9,6 +9,7 @@ mod debug;
 mod errors;
 mod lifetimes;
 mod races;
+mod runtimes;
 #[path = "../support/mod.rs"]
 mod support;
 mod ways;
@@ -29,6 +30,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("errors", errors::TESTS),
     ("lifetimes", lifetimes::TESTS),
     ("races", races::TESTS),
+    ("runtimes", runtimes::TESTS),
     ("ways", ways::TESTS),
 ];
 
