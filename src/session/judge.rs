@@ -11,16 +11,18 @@ use super::calls::Call;
 use super::floor::Scratch;
 use super::held::Held;
 use super::listener::Answer;
-use super::resolve::Object;
+
 use super::target::Unreadable;
 use super::upstream::{Unasked, Upstream};
+pub use super::wanted::{Reach, Wanted};
+use super::wanted::{execution_of, who_of};
 use crate::common::access::{Access, Level};
 use crate::common::decision::{Decision, Lifetime, Outcome};
 use crate::common::errno::Errno;
-use crate::common::exec::{Command, Execution};
+use crate::common::exec::Command;
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
-use crate::common::request::{Operation, Request, Who};
+use crate::common::request::{Operation, Request, RuleRef, Who};
 use crate::common::wire::{FromSession, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
@@ -30,91 +32,11 @@ use crate::policy::regions;
 /// the same attempt at once, and the person who reads the prompt should not see it go and come.
 const PARKED: Duration = Duration::from_secs(1);
 
+/// The rule by which what was exchanged is killed.
+const EXCHANGED: &str = "built-in:exchanged";
+
 /// How often a held thread is looked at for signals.
 const POLL: Duration = Duration::from_millis(50);
-
-/// What would happen to one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    pub access: Access,
-    pub object: RawPath,
-    pub operation: Operation,
-    pub is_directory: bool,
-    /// The other end of a rename or link, or a symlink's text.
-    pub other: Option<RawPath>,
-    pub reach: Reach,
-    /// Guarded names below that exist, when a directory moves: as they are and as they would be.
-    pub moved: Vec<RawPath>,
-    /// Where the object was found by a descriptor or link: the device that it is on.
-    pub device: Option<u64>,
-    /// What would be executed, where the access is [`Access::Exec`].
-    pub command: Option<Arc<Command>>,
-}
-
-/// What else is touched with the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    Object,
-    /// Something takes or leaves this name, so that whoever looks below it will find something else.
-    Below,
-    /// The same for a symbolic link, below which there is another tree.
-    Link,
-}
-
-impl Wanted {
-    /// A change.
-    pub fn new(operation: Operation, object: RawPath) -> Wanted {
-        Wanted {
-            access: Access::Write,
-            object,
-            operation,
-            is_directory: false,
-            other: None,
-            reach: Reach::Object,
-            moved: Vec::new(),
-            device: None,
-            command: None,
-        }
-    }
-
-    /// A file is read, or a directory listed.
-    pub fn reading(object: RawPath, is_directory: bool) -> Wanted {
-        let operation = if is_directory { Operation::List } else { Operation::OpenRead };
-        Wanted { access: Access::Read, is_directory, ..Wanted::new(operation, object) }
-    }
-
-    /// A program is executed.
-    pub fn executing(command: Arc<Command>) -> Wanted {
-        let object = command.asked.program.path.clone();
-        Wanted { access: Access::Exec, command: Some(command), ..Wanted::new(Operation::Execute, object) }
-    }
-
-    /// A change of something that is pinned already, at the path that it is judged by.
-    pub fn of(operation: Operation, object: &Object) -> Result<Wanted, Errno> {
-        let device = rustix::fs::fstat(&object.handle)?.st_dev;
-        Ok(Wanted { device: Some(device), ..Wanted::new(operation, object.judged_path()?) })
-    }
-
-    pub fn directory(mut self, is_directory: bool) -> Wanted {
-        self.is_directory = is_directory;
-        self
-    }
-
-    pub fn other(mut self, other: RawPath) -> Wanted {
-        self.other = Some(other);
-        self
-    }
-
-    pub fn reaching(mut self, reach: Reach) -> Wanted {
-        self.reach = reach;
-        self
-    }
-
-    pub fn moving(mut self, moved: Vec<RawPath>) -> Wanted {
-        self.moved = moved;
-        self
-    }
-}
 
 /// Proof that policy, a grant or a person said yes to every object of this attempt, and that it stands in the records
 /// where it has to.
@@ -553,19 +475,31 @@ impl Judge {
             by,
         }))
     }
-}
 
-/// What a person is shown of what would be executed, if anything would be.
-fn execution_of(target: &dyn Held, wanted: &Wanted) -> Result<Option<Box<Execution>>, Halt> {
-    let Some(command) = &wanted.command else { return Ok(None) };
-    Ok(Some(Box::new(target.execution(command)?)))
-}
-
-/// Who it is; of what would be executed, in the directory that was judged.
-fn who_of(target: &dyn Held, wanted: &Wanted) -> Result<Who, Halt> {
-    let who = target.who()?;
-    Ok(match &wanted.command {
-        Some(command) => Who { cwd: command.cwd.clone(), ..who },
-        None => who,
-    })
+    /// Something else was executed than was judged, and killed before its first instruction.
+    pub fn record_exchanged(&self, target: &dyn Held, who: Who, command: &Command) {
+        let rule = RuleRef {
+            profile: self.policy.profile().name.clone(),
+            id: EXCHANGED.to_owned(),
+            file: self.policy.profile().file.clone(),
+            line: 0,
+            reason: Some("What was executed was not what was judged; it was killed before it ran.".to_owned()),
+        };
+        let call = target.call_id().unwrap_or_else(|_| target.main_call());
+        // It is dead already, whether that can be recorded or not.
+        self.upstream.record(|number| Record {
+            number,
+            call,
+            who,
+            access: Access::Exec,
+            operation: Operation::Execute,
+            object: command.asked.program.path.clone(),
+            other: None,
+            rule,
+            level: Level::Deny,
+            execution: None,
+            outcome: Outcome::NotPermitted,
+            by: String::new(),
+        });
+    }
 }

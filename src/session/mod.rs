@@ -30,3 +30,4 @@ pub mod stuck;
 pub mod sys;
 pub mod target;
 pub mod upstream;
+mod wanted;

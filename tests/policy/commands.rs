@@ -178,6 +178,19 @@ fn a_grant_lifts_what_it_covers_and_no_more() {
 }
 
 #[test]
+fn a_grant_for_words_holds_in_the_directory_that_was_shown() {
+    let here = command("/usr/bin/git push remote");
+    let elsewhere = Command { cwd: path("/srv/elsewhere"), ..here.clone() };
+    let asked = asked(&here);
+    assert_eq!(asked.who.cwd, here.cwd);
+    let grant = |width| Grant::from_answer(GrantId(1), &asked, width, Lifetime::Session, "", &path("/home/user")).ok();
+    for (width, there) in [(Width::Exact, Level::Ask), (Width::Prefix, Level::Ask), (Width::Program, Level::Allow)] {
+        assert_eq!(held(grant(width), &here), Level::Allow);
+        assert_eq!(held(grant(width), &elsewhere), there, "{width}");
+    }
+}
+
+#[test]
 fn a_grant_holds_for_the_same_variables_and_interpreters_alone() {
     let plain = command("/usr/bin/git push");
     let with = |variable: &str| Command { variables: vec![variable.as_bytes().to_vec()], ..plain.clone() };

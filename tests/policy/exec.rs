@@ -90,7 +90,19 @@ fn a_rule_may_ask_for_a_variable() {
     assert_eq!(with(&["LD_PRELOAD=/x.so"]), (Level::Deny, "preload".into()));
     assert_eq!(with(&["LD_PRELOADED=1", "MODE=slow"]).0, Level::Allow);
     assert_eq!(with(&["MODE=faster"]).0, Level::Deny);
-    assert!(policy.judges_variable(b"MODE") && policy.judges_variable(b"BASH_ENV") && !policy.judges_variable(b"HOME"));
+    for (variable, is_judged) in [
+        ("MODE=slow", true),
+        ("MODE", true),
+        ("BASH_ENV=", true),
+        ("LANG=C", false),
+        ("HOME=/home/user", false),
+        ("HOME=/srv/evil", true),
+        ("HOME", true),
+        ("XDG_CONFIG_HOME=/home/user/.config", false),
+        ("XDG_CONFIG_HOME=/srv/evil", true),
+    ] {
+        assert_eq!(policy.judges_variable(variable.as_bytes()), is_judged, "{variable}");
+    }
     // The environment matters where a rule names a variable, and where an answer would be for one of them only.
     assert!(policy.asks_for_environment(&command("/usr/bin/true")));
     let plain = Policy::new(&profile(

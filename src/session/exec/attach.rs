@@ -15,8 +15,9 @@ use super::chain::{Found, judged_variables, seen_by};
 use super::trace::{self, Event};
 use crate::common::errno::Errno;
 use crate::policy::Policy;
-use crate::session::judge::Permit;
+use crate::session::judge::{Judge, Permit};
 use crate::session::listener::{Answer, Compared};
+use crate::session::procthread::ProcThread;
 use crate::session::target::Target;
 
 /// Bytes of argv that are compared at a time.
@@ -25,7 +26,7 @@ const CHUNK: usize = 4096;
 const ENVIRONMENT_BYTES: usize = 8 << 20;
 
 /// Answers the thread and stays until it is known what came of it.
-pub fn carry_out(policy: &Policy, target: &Target<'_>, found: &Found, permit: Permit, debugging: bool) {
+pub fn carry_out(judge: &Judge, target: &Target<'_>, found: &Found, permit: Permit, debugging: bool) {
     let thread = target.notification().thread;
     match trace::seize(thread) {
         Ok(()) => {}
@@ -43,11 +44,11 @@ pub fn carry_out(policy: &Policy, target: &Target<'_>, found: &Found, permit: Pe
     if trace::interrupt(thread).is_ok() {
         target.listener().answer(target.notification(), Answer::Execute(Compared::at_the_exec_stop(permit)));
     }
-    stay(policy, target, found);
+    stay(judge, target, found);
 }
 
 /// Until there is no tracee any more.
-fn stay(policy: &Policy, target: &Target<'_>, found: &Found) {
+fn stay(judge: &Judge, target: &Target<'_>, found: &Found) {
     loop {
         let (thread, signal) = match trace::wait() {
             // The threads of a process end when one of them executes.
@@ -55,9 +56,13 @@ fn stay(policy: &Policy, target: &Target<'_>, found: &Found) {
             Ok(Event::Stopped(thread)) => (thread, 0),
             Ok(Event::Signal(thread, signal)) => (thread, signal),
             Ok(Event::Executed(process)) => {
-                if let Err(difference) = compare(policy, target.procfs(), process, found) {
+                if let Err(difference) = compare(judge.policy(), target.procfs(), process, found) {
                     tracing::warn!(process, ?difference, "killed: it executed something else than was judged");
+                    let who = ProcThread::open(target.procfs(), process).ok().and_then(|own| own.who().ok());
                     kill(process);
+                    if let Some(who) = who {
+                        judge.record_exchanged(target, who, &found.command);
+                    }
                     // Its parent hears of its end when it was reaped here.
                     continue;
                 }

@@ -27,7 +27,6 @@ use super::listener::Answer;
 use super::resolve::Resolver;
 use super::target::Target;
 use crate::common::errno::Errno;
-use crate::policy::Policy;
 
 /// Programs that were exchanged under us this often are somebody's game, not work.
 const TRIES_AT_MOST: u32 = 64;
@@ -124,8 +123,8 @@ impl Executor {
     }
 
     /// Has the kernel execute what was permitted, and compares. The thread is answered, whatever comes of it.
-    pub fn carry_out(&self, policy: &Policy, target: &Target<'_>, found: &Found, permit: Permit) {
-        attach::carry_out(policy, target, found, permit, self.debugging);
+    pub fn carry_out(&self, judge: &Judge, target: &Target<'_>, found: &Found, permit: Permit) {
+        attach::carry_out(judge, target, found, permit, self.debugging);
     }
 }
 

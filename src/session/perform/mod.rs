@@ -58,7 +58,7 @@ impl Performer {
 
     /// Has the kernel execute what was permitted, answers, and stays until it is known what came of it.
     pub fn execute(&self, target: &Target<'_>, found: &Found, permit: Permit) {
-        self.executor.carry_out(self.judge.policy(), target, found, permit);
+        self.executor.carry_out(&self.judge, target, found, permit);
     }
 
     /// The native answer for one path into scratch that has no dots and meets no link, found without an effect and without
