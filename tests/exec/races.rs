@@ -34,6 +34,9 @@ fn race(what: &str, sessions: u32) {
                 *count += outcome.number(name);
             }
             outcome.assert(outcome.number("odd") == 0, "nothing else came of it");
+            let exchanged = outcome.audit.iter().filter(|line| line["rule"]["id"] == "built-in:exchanged").count();
+            let killed = usize::try_from(outcome.number("killed")).unwrap_or_default();
+            outcome.assert(exchanged == killed, "each that was killed is recorded");
         }
         let [good, evil, refused, killed] = counts;
         let counts = format!("{what}, {side:?}: good {good}, evil {evil}, refused {refused}, killed {killed}");
