@@ -269,7 +269,11 @@ fn coder_runs_programs_except_for_the_seeds_of_trouble() {
              git -c sequence.editor=true rebase -i x
              git filter-branch --tree-filter x",
         ),
-        (Level::Ask, "lose-commits", "git branch -D x\ngit stash clear\ngit stash drop\ngit reflog expire --expire=now --all"),
+        (
+            Level::Ask,
+            "lose-commits",
+            "git branch -D x\ngit stash clear\ngit stash drop\ngit reflog expire --expire=now --all",
+        ),
         (
             Level::Ask,
             "remove-trees",

@@ -46,6 +46,9 @@ pub struct Executor {
     debugging: bool,
 }
 
+/// What would run, and when any of it was changed last.
+type Version = (program::Identity, Option<program::Identity>, (i64, i64));
+
 /// What is to be done with a thread that wants to execute something.
 #[derive(Debug)]
 pub enum Judged {
@@ -79,8 +82,9 @@ impl Executor {
         }
         let mut argv = None;
         let mut approvals = Approvals::default();
+        let mut shown = None;
         for _ in 0..TRIES_AT_MOST {
-            match self.once(resolver, judge, target, attempt, &mut argv, &mut approvals) {
+            match self.once(resolver, judge, target, attempt, &mut argv, &mut approvals, &mut shown) {
                 Ok((found, permit)) => return Judged::Execute(Box::new(found), permit),
                 Err(Halt::Answer(answer)) => return Judged::Answer(answer),
                 Err(Halt::Gone) => return Judged::Gone,
@@ -98,6 +102,7 @@ impl Executor {
         attempt: &Attempt,
         argv: &mut Option<arguments::Words>,
         approvals: &mut Approvals,
+        shown: &mut Option<Version>,
     ) -> Result<(Found, Permit), Halt> {
         // The kernel opens the file before it looks at the words, which are copied once, whatever is found in later rounds.
         let asked = self.programs.find(resolver, target, attempt.directory, attempt.path.clone(), attempt.flags)?;
@@ -111,6 +116,11 @@ impl Executor {
         let thread = target.notification().thread;
         if self.refused.was_just(thread, &found.command) {
             return Err(Errno::ACCES.into());
+        }
+        // Whoever said yes was told how new it is.
+        let version = (found.runs, found.script.as_ref().map(|(_, identity)| *identity), found.changed);
+        if shown.replace(version).is_some_and(|shown| shown != version) {
+            *approvals = Approvals::default();
         }
         let wanted = Wanted::executing(Arc::clone(&found.command));
         let executing = Executing { target, is_new: found.changed >= self.began };

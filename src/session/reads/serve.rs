@@ -130,9 +130,10 @@ impl Server {
             let nobody_receives = self.receiving.fetch_sub(1, Ordering::SeqCst) == 1;
             match received {
                 Ok(Some(event)) => {
+                    // A tool may have used up the threads that its user may have, which are the supervisor's too.
                     let is_last = nobody_receives && {
-                        let _ = self.add_thread();
-                        self.threads.load(Ordering::SeqCst) >= THREADS_AT_MOST
+                        let is_alone = self.add_thread().is_err();
+                        is_alone || self.threads.load(Ordering::SeqCst) >= THREADS_AT_MOST
                     };
                     let allow = self.judge(&event, !is_last);
                     // Who has been killed meanwhile needs no answer.
