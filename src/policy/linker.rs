@@ -31,16 +31,19 @@ pub(super) struct Loaded<'a> {
 /// Whether a file of this name is a run-time linker. musl's is its C library, `libc.so`, and a link to it.
 pub(super) fn is_linker(name: &[u8]) -> bool {
     let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
-    name == b"libc.so"
-        || name == b"ld.so"
+    // musl's linker is the C library, and on some systems goes by that name alone.
+    name == b"ld.so"
+        || is_libc(name)
         || name.starts_with(b"ld") && has(b".so") && (has(b"ld-") || has(b"ld64.so") || has(b"ld.so"))
 }
 
 /// Whether this is a linker that came with the system, so that it says nothing about what it loads.
 pub(super) fn is_of_system(loader: &Program) -> bool {
-    let name = loader.path.file_name();
-    let is_libc = name.starts_with(b"libc.") || name.starts_with(b"libc-");
-    loader.is_of_system && loader.is_named && (is_linker(name) || is_libc)
+    loader.is_of_system && loader.is_named && is_linker(loader.path.file_name())
+}
+
+fn is_libc(name: &[u8]) -> bool {
+    name == b"libc.so" || name.starts_with(b"libc.") || name.starts_with(b"libc-")
 }
 
 /// Whether a linker of this name runs nothing where `LD_TRACE_LOADED_OBJECTS` is set: glibc's, not musl's.

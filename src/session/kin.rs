@@ -91,4 +91,24 @@ impl Kin {
         }
         Err(Untraceable)
     }
+
+    /// Whether this process is surely none below `init`: whoever is above it all was seen, and `init` is not among them. Who makes
+    /// a tree that is too deep, or too lively, to be looked through does not become an outsider by that.
+    pub fn is_outside(procfs: BorrowedFd<'_>, init: i32, process: i32) -> bool {
+        'look: for _ in 0..LOOKS_AT_MOST {
+            let mut at = process;
+            for _ in 0..ANCESTORS_AT_MOST {
+                match at {
+                    // Above the first process of all, and of what the kernel runs, there is nobody.
+                    0 => return true,
+                    at if at == init => return false,
+                    _ => {}
+                }
+                let Some(found) = stat(procfs, at) else { continue 'look };
+                at = found.parent;
+            }
+            break;
+        }
+        false
+    }
 }

@@ -170,6 +170,10 @@ fn what_a_linker_loads_is_what_runs() {
         let (level, rule) = verdict(&policy(), &command(&format!("{linker} {words}")));
         assert_eq!(level, Level::Ask, "{words}: {rule}");
     }
+    for linker in ["/usr/lib/x86_64-linux-musl/libc.so", "/lib/libc.musl-x86_64.so.1"] {
+        let command = command(&format!("{linker} /usr/bin/git push"));
+        assert_eq!(verdict(&policy(), &command).0, Level::Ask, "{linker} is musl's linker");
+    }
     for words in ["--list /usr/bin/git push", "--verify /usr/bin/git", "--version", "/usr/bin/git pull", ""] {
         assert_eq!(verdict(&policy(), &command(&format!("{linker} {words}"))).0, Level::Allow, "{words}");
     }

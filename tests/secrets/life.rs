@@ -21,10 +21,19 @@ pub const TESTS: &[Test] = &[
     ("another_users_home_is_not_read", others_home),
     ("many_regions_are_held", many),
     ("a_secret_that_an_outsider_makes_or_replaces_is_held", outside),
+    ("whoever_is_too_deep_in_a_tree_of_processes_is_no_outsider", from_the_depth),
+    ("a_secret_that_an_outsider_makes_in_a_directory_that_was_moved_is_held", outside_after_a_move),
 ];
 
-pub const INSIDE: &[Inside] =
-    &[("made", made), ("moved", moved), ("again", again), ("hung", hung), ("waiting", waiting)];
+pub const INSIDE: &[Inside] = &[
+    ("made", made),
+    ("moved", moved),
+    ("again", again),
+    ("hung", hung),
+    ("waiting", waiting),
+    ("deep", deep),
+    ("moving", moving),
+];
 
 fn home() -> PathBuf {
     std::env::var_os("HOME").expect("HOME").into()
@@ -322,4 +331,73 @@ fn waiting(_: &[String]) {
         let is_held = || fs::read(&path).is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
         until("it is held", || is_held().then_some(()));
     }
+}
+
+/// Makes or replaces a file as an editor does it, outside of the session.
+fn replace(sandbox: &crate::support::Sandbox, name: &str) {
+    let path = sandbox.home().join(name);
+    let fresh = path.with_extension("fresh");
+    sandbox.file(&fresh, SECRET);
+    fs::rename(&fresh, &path).expect("as editors do it");
+}
+
+fn from_the_depth() {
+    let mut sandbox = judge::sandbox(ASKS);
+    judge::answering_reads_with_no(&mut sandbox);
+    let running = sandbox.start(Side::Gated, &sandbox.inside::<&str>("deep", &[]));
+    until("the session is there", || running.so_far().contains("ready").then_some(()));
+    replace(&sandbox, "work/.env");
+    replace(&sandbox, "plain/go");
+    let outcome = running.finish();
+    outcome.assert(outcome.out().contains("from the depth: "), "it came to its end");
+    outcome.assert(!outcome.out().contains(SECRET), "what was read");
+}
+
+/// A file with a mark of its own is read by a process with more ancestors than anybody looks at.
+fn deep(_: &[String]) {
+    println!("ready");
+    let secret = home().join("work/.env");
+    until("it is made", || home().join("plain/go").exists().then_some(()));
+    until("it is held", || fs::read(&secret).is_err().then_some(()));
+    below(4200);
+}
+
+/// In so many processes, each the child of the one before. They share their memory, as vfork(2) does it, and each waits.
+fn below(depth: usize) {
+    extern "C" fn child(depth: *mut libc::c_void) -> i32 {
+        match depth as usize {
+            0 => say("from the depth:", fs::read_to_string(home().join("work/.env"))),
+            depth => below(depth - 1),
+        }
+        0
+    }
+    let stack = vec![0_u8; 64 << 10].leak();
+    // SAFETY: the stack is the child's alone, and this process waits in the kernel until the child has ended.
+    unsafe {
+        let top = stack.as_mut_ptr_range().end.cast();
+        let child =
+            libc::clone(child, top, libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, depth as *mut libc::c_void);
+        assert!(child > 0, "a child");
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+}
+
+fn outside_after_a_move() {
+    let mut sandbox = judge::sandbox(ASKS);
+    judge::answering_reads_with_no(&mut sandbox);
+    let running = sandbox.start(Side::Gated, &sandbox.inside::<&str>("moving", &[]));
+    until("the session is there", || running.so_far().contains("ready").then_some(()));
+    replace(&sandbox, "work/moved/.env.local");
+    replace(&sandbox, "plain/go");
+    let outcome = running.finish();
+    outcome.assert(outcome.out().contains("ran moving"), "it came to its end");
+    outcome.assert(!outcome.out().contains("never held"), "it is held in the end");
+}
+
+fn moving(_: &[String]) {
+    fs::rename("web", "moved").expect("renamed");
+    println!("ready");
+    until("it is made", || home().join("plain/go").exists().then_some(()));
+    let is_held = || fs::read("moved/.env.local").is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
+    until("it is held", || is_held().then_some(()));
 }

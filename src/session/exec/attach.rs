@@ -41,20 +41,23 @@ pub fn carry_out(judge: &Judge, target: &Target<'_>, found: &Found, permit: Perm
         }
     }
     // From here on it is ours until it is let go. A thread that has the number of one that is gone gets no answer by this.
+    // If it is none of ours, because its number is another's by now, it is only let go.
+    let is_ours = target.confirm().is_ok();
     if trace::interrupt(thread).is_ok() {
         target.listener().answer(target.notification(), Answer::Execute(Compared::at_the_exec_stop(permit)));
     }
-    stay(judge, target, found);
+    stay(judge, target, found, is_ours);
 }
 
 /// Until there is no tracee any more.
-fn stay(judge: &Judge, target: &Target<'_>, found: &Found) {
+fn stay(judge: &Judge, target: &Target<'_>, found: &Found, is_ours: bool) {
     loop {
         let (thread, signal) = match trace::wait() {
             // The threads of a process end when one of them executes.
             Err(_) | Ok(Event::Ended) => return,
             Ok(Event::Stopped(thread)) => (thread, 0),
             Ok(Event::Signal(thread, signal)) => (thread, signal),
+            Ok(Event::Executed(process)) if !is_ours => (process, 0),
             Ok(Event::Executed(process)) => {
                 if let Err(difference) = compare(judge.policy(), target.procfs(), process, found) {
                     tracing::warn!(process, ?difference, "killed: it executed something else than was judged");

@@ -12,8 +12,11 @@ use super::arguments::{Attempt, words};
 use super::format::Format;
 use super::misc::Registry;
 use super::program::{Identity, Pinned, Programs};
+use crate::common::access::{Access, Level};
 use crate::common::errno::Errno;
 use crate::common::exec::{Command, Program, Step};
+use crate::common::id::CallId;
+use crate::policy::grants::Grants;
 use crate::policy::{Policy, operand};
 use crate::session::decode::{At, Links};
 use crate::session::resolve::Resolver;
@@ -61,7 +64,7 @@ impl Around<'_> {
             // Since Linux 5.18.
             argv.push(Vec::new());
         }
-        let first = Step { program: asked.program.clone(), argv };
+        let first = Step { program: self.judged(asked.program.clone()), argv };
         let (mut runs, mut changed, mut is_unknown) = (asked.identity, asked.changed, false);
         let mut interpreters: Vec<Step> = Vec::new();
         let mut name = self.name(attempt);
@@ -99,11 +102,12 @@ impl Around<'_> {
             runs = current.identity;
             changed = changed.max(current.changed);
             name = interpreter.into_bytes();
-            interpreters.push(Step { program: current.program.clone(), argv });
+            interpreters.push(Step { program: self.judged(current.program.clone()), argv });
         };
         let is_script = !interpreters.is_empty() && attempt.directory == libc::AT_FDCWD;
         let script = is_script.then(|| (attempt.path.clone(), asked_identity));
         let loader = loader.map(|path| self.programs.loader(self.resolver, self.target, &path)).transpose()?;
+        let loader = loader.map(|loader| self.judged(loader));
         let operand = self.operand(&first)?;
         let cwd = self.target.cwd_text()?;
         let mut command = Command { asked: first, interpreters, loader, operand, variables: Vec::new(), cwd };
@@ -115,12 +119,21 @@ impl Around<'_> {
         Ok(Found { command: Arc::new(command), runs, script, changed, is_unknown, has_environment })
     }
 
+    /// In a session of root's, what the tool makes is root's too: the system's is what nobody can write there without a yes.
+    fn judged(&self, mut program: Program) -> Program {
+        if program.is_of_system && rustix::process::geteuid().is_root() {
+            let verdict = self.policy.decide(Access::Write, &program.path, CallId(0), &Grants::new());
+            program.is_of_system = verdict.level > Level::Notify;
+        }
+        program
+    }
+
     /// The file among the words of a command that its program would open as another program's, at this moment.
     fn operand(&self, asked: &Step) -> Result<Option<Program>, Unreadable> {
         let Some(path) = operand(asked).and_then(|path| CString::new(path).ok()) else { return Ok(None) };
         let at = At { directory: libc::AT_FDCWD, path: Ok(path), links: Links::All };
         match self.resolver.object(self.target, &at, true) {
-            Ok(object) => Ok(self.programs.called(&object).ok()),
+            Ok(object) => Ok(self.programs.called(&object).ok().map(|program| self.judged(program))),
             Err(Unreadable::Native(_)) => Ok(None),
             Err(Unreadable::Gone) => Err(Unreadable::Gone),
         }

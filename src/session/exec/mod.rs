@@ -45,6 +45,16 @@ pub struct Executor {
     debugging: bool,
 }
 
+/// What would run, and when any of it was changed last.
+type Version = (program::Identity, Option<program::Identity>, (i64, i64));
+
+/// What somebody said yes to, and what it was then.
+#[derive(Default)]
+struct Answered {
+    approvals: Approvals,
+    version: Option<Version>,
+}
+
 /// What is to be done with a thread that wants to execute something.
 #[derive(Debug)]
 pub enum Judged {
@@ -77,9 +87,9 @@ impl Executor {
             return Judged::Answer(Answer::Errno(Errno::INVAL));
         }
         let mut argv = None;
-        let mut approvals = Approvals::default();
+        let mut answered = Answered::default();
         for _ in 0..TRIES_AT_MOST {
-            match self.once(resolver, judge, target, attempt, &mut argv, &mut approvals) {
+            match self.once(resolver, judge, target, attempt, &mut argv, &mut answered) {
                 Ok((found, permit)) => return Judged::Execute(Box::new(found), permit),
                 Err(Halt::Answer(answer)) => return Judged::Answer(answer),
                 Err(Halt::Gone) => return Judged::Gone,
@@ -96,7 +106,7 @@ impl Executor {
         target: &Target<'_>,
         attempt: &Attempt,
         argv: &mut Option<arguments::Words>,
-        approvals: &mut Approvals,
+        answered: &mut Answered,
     ) -> Result<(Found, Permit), Halt> {
         // The kernel opens the file before it looks at the words, which are copied once, whatever is found in later rounds.
         let asked = self.programs.find(resolver, target, attempt.directory, attempt.path.clone(), attempt.flags)?;
@@ -111,11 +121,16 @@ impl Executor {
         if self.refused.was_just(thread, &found.command) {
             return Err(Errno::ACCES.into());
         }
+        // Whoever said yes was told how new it is.
+        let version = (found.runs, found.script.as_ref().map(|(_, identity)| *identity), found.changed);
+        if answered.version.replace(version).is_some_and(|shown| shown != version) {
+            answered.approvals = Approvals::default();
+        }
         let wanted = Wanted::executing(Arc::clone(&found.command));
         let executing = Executing { target, is_new: found.changed >= self.began };
         target.confirm()?;
         let foresee = || found.is_unknown.then_some(Errno::NOEXEC);
-        let permit = judge.permit(&executing, &[wanted], approvals, foresee);
+        let permit = judge.permit(&executing, &[wanted], &mut answered.approvals, foresee);
         if matches!(permit, Err(Halt::Answer(Answer::Errno(Errno::ACCES)))) {
             self.refused.remember(thread, Arc::clone(&found.command));
         }

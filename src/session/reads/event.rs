@@ -15,6 +15,7 @@ use crate::session::calls::{Call, Calls};
 use crate::session::held::Held;
 use crate::session::interrupt;
 use crate::session::judge::Halt;
+use crate::session::kin::Kin;
 use crate::session::procthread::ProcThread;
 use crate::session::target::Unreadable;
 
@@ -79,9 +80,8 @@ impl<'a> Opener<'a> {
         let status = || self.pinned().ok()?.status().ok();
         match self.call.get() {
             Some(Some(_)) => true,
-            _ => status().is_some_and(|status| {
-                status.numbers > 1 && self.calls.kin().of(self.procfs, self.init, status.process).is_ok()
-            }),
+            _ => status()
+                .is_some_and(|status| status.numbers > 1 && !Kin::is_outside(self.procfs, self.init, status.process)),
         }
     }
 }

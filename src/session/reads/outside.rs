@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 
 use super::Reads;
 use crate::common::errno::Errno;
@@ -26,7 +26,8 @@ struct Watcher {
     reads: Arc<Reads>,
     performer: Arc<Performer>,
     events: OwnedFd,
-    directories: HashMap<i32, RawPath>,
+    /// Each as it was called when it was found, and pinned: the tool may call it something else by now.
+    directories: HashMap<i32, (RawPath, Arc<OwnedFd>)>,
 }
 
 /// Starts watching these directories; a machine that allows no watch loses what this closes, and nothing else.
@@ -55,7 +56,31 @@ impl Watcher {
         }
         let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
         if let Ok(watch) = add_watch(&self.events, directory.as_path(), flags) {
-            self.directories.insert(watch, directory.clone());
+            let node = open_directory(directory).map(Arc::new);
+            // Where another one was meant, its names will not be there.
+            if let Ok(node) = node {
+                self.directories.insert(watch, (directory.clone(), node));
+            }
+        }
+    }
+
+    /// All names of all directories, where the kernel has told of more than it could keep.
+    fn look_everywhere(&mut self) {
+        let all: Vec<_> = self.directories.values().cloned().collect();
+        for (directory, node) in all {
+            self.hold_all_in(&directory, &node);
+        }
+    }
+
+    fn hold_all_in(&mut self, directory: &RawPath, node: &OwnedFd) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(entries) = openat(node, c".", flags, Mode::empty()).and_then(Dir::new) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                // One that is gone again needs no mark.
+                let _ = self.hold(node, name, &directory.join(name));
+            }
         }
     }
 
@@ -70,24 +95,24 @@ impl Watcher {
                 Err(_) => return,
             };
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-                tracing::warn!("names made outside came too fast to be watched");
+                tracing::warn!("names came too fast to be watched one by one");
+                self.look_everywhere();
             }
-            if let (Some(directory), Some(name)) = (self.directories.get(&watch), name) {
-                let path = directory.join(&name);
-                // One that is gone again needs no mark.
-                let _ = self.hold(&path);
+            if let (Some((directory, node)), Some(name)) = (self.directories.get(&watch).cloned(), name) {
+                let _ = self.hold(&node, &name, &directory.join(&name));
             }
         }
     }
 
-    fn hold(&mut self, path: &RawPath) -> Result<(), Errno> {
+    /// What has this name in this directory, by the path that it would have had at first.
+    fn hold(&mut self, directory: &OwnedFd, name: &[u8], path: &RawPath) -> Result<(), Errno> {
         let leads_on = self.judge().guards_reads_named_below(path);
         let guards = self.judge().guards_reads_below(path);
         if !leads_on && !guards {
             return Ok(());
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let node = openat2(CWD, path.as_path(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+        let node = openat2(directory, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH)?;
         match FileType::from_raw_mode(fstat(&node)?.st_mode) {
             FileType::RegularFile if self.judge().guards_read(path) => self.reads.hold(node.as_fd(), path, false),
             FileType::Directory => {
@@ -96,13 +121,15 @@ impl Watcher {
                 }
                 self.add(path);
                 // What came to be in it before it was watched.
-                for entry in std::fs::read_dir(path.as_path()).into_iter().flatten().flatten() {
-                    let name = entry.file_name();
-                    let _ = self.hold(&path.join(std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str())));
-                }
+                self.hold_all_in(path, &node);
                 Ok(())
             }
             _ => Ok(()),
         }
     }
+}
+
+fn open_directory(path: &RawPath) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path.as_path(), flags, Mode::empty())?)
 }
