@@ -125,6 +125,7 @@ fn command(words: &[&str]) -> Command {
         operand: None,
         variables: Vec::new(),
         cwd: RawPath::from("/"),
+        version: None,
     }
 }
 

@@ -82,6 +82,7 @@ fn execution(words: &[&[u8]]) -> Request {
         parents: vec![parent(4700, "/usr/bin/make", &["make", "release"]), parent(4600, "/usr/bin/node", &["claude"])],
         is_new: false,
         is_first: false,
+        version: None,
     }));
     request
 }

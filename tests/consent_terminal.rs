@@ -62,6 +62,7 @@ fn command(argv: &[&str]) -> Prompt {
         parents: vec![],
         is_new: false,
         is_first: true,
+        version: None,
     }));
     prompt
 }

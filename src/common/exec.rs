@@ -20,6 +20,15 @@ pub struct Program {
     pub is_of_system: bool,
 }
 
+/// Which file it is, and since when it is as it is: another one of these is another file, or other contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Version {
+    pub device: u64,
+    pub inode: u64,
+    /// Seconds and nanoseconds since the epoch, `ctime` of inode(7).
+    pub changed: (i64, i64),
+}
+
 /// A program and the argv that it gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
@@ -45,6 +54,9 @@ pub struct Command {
     pub variables: Vec<Vec<u8>>,
     /// The directory in which it is executed, as the kernel calls it.
     pub cwd: RawPath,
+    /// The first file of these that is not the system's, with the latest change of any that is not; the script that an
+    /// interpreter is told to run counts too. `None` where all of it is the system's.
+    pub version: Option<Version>,
 }
 
 /// A [`Command`] as a person is shown it, with what they need to know about who runs it.
@@ -63,6 +75,8 @@ pub struct Execution {
     pub parents: Vec<Parent>,
     /// Whether the program, or a script's text, was changed since this session began (its `ctime`, inode(7)).
     pub is_new: bool,
+    /// As in [`Command::version`]; not told to consent agents.
+    pub version: Option<Version>,
     /// Whether this is the command that gated-run was given, which a person may edit.
     pub is_first: bool,
 }

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::common::decision::Width;
-use crate::common::exec::{Command, Execution};
+use crate::common::exec::{Command, Execution, Version};
 use crate::common::mask;
 use crate::common::path::RawPath;
 use crate::common::text::{self, Untrusted};
@@ -49,6 +49,8 @@ pub struct CommandScope {
     pub variables: Vec<Untrusted>,
     /// The directory in which it holds, but for [`Width::Program`]: the same words are another command elsewhere.
     pub cwd: Option<RawPath>,
+    /// The file that was shown, as it was; `None` where all that runs is the system's.
+    pub version: Option<Version>,
 }
 
 impl CommandScope {
@@ -73,6 +75,7 @@ impl CommandScope {
             interpreters: execution.interpreters.clone(),
             variables: execution.variables.clone(),
             cwd: (width != Width::Program).then(|| cwd.clone()),
+            version: execution.version,
         })
     }
 
@@ -84,6 +87,7 @@ impl CommandScope {
             && interpreters.clone().all(|program| program.is_named)
             && self.has_variables(&command.variables)
             && self.is_at(&command.cwd)
+            && self.version == command.version
     }
 
     /// Whether it holds for a script, its program, that an interpreter runs with the words of this reading.
@@ -93,6 +97,7 @@ impl CommandScope {
         self.has_words(std::iter::once(own).chain(reading.words.iter()))
             && self.has_variables(&command.variables)
             && self.is_at(&command.cwd)
+            && self.version == command.version
     }
 
     /// Whether it holds for a command of its program as people are shown it.
@@ -101,6 +106,7 @@ impl CommandScope {
             && self.interpreters == execution.interpreters
             && self.variables == execution.variables
             && self.is_at(cwd)
+            && self.version == execution.version
     }
 
     fn has_words<'a>(&self, given: impl Iterator<Item = &'a [u8]>) -> bool {

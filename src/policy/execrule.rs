@@ -116,6 +116,7 @@ fn matches(rule: &Rule, terms: &ExecTerms, named: Option<RawPath>, words: Vec<St
         operand: None,
         variables: Vec::new(),
         cwd: RawPath::from("/"),
+        version: None,
     };
     let Some(runs) = reading::of(&command) else { return false };
     let mut readings = runs.iter().flat_map(|run| &run.readings);

@@ -2,7 +2,7 @@
 //! approved command really does. An answer holds only for the same set of them. Pure.
 
 /// Their names; `*` at the end stands for any bytes.
-pub const CODE_VARIABLES: [&str; 79] = [
+pub const CODE_VARIABLES: [&str; 86] = [
     // The run-time linker and the C library.
     "LD_*",
     "GLIBC_TUNABLES",
@@ -72,6 +72,14 @@ pub const CODE_VARIABLES: [&str; 79] = [
     "GOTOOLCHAIN",
     "GCC_EXEC_PREFIX",
     "COMPILER_PATH",
+    // Whose settings and keys are used.
+    "CARGO_HOME",
+    "CURL_HOME",
+    "GEM_HOME",
+    "GEM_PATH",
+    "GNUPGHOME",
+    "RUSTUP_TOOLCHAIN",
+    "WGETRC",
     // git, and what else runs an editor, a pager or a helper.
     "GIT_*",
     "EDITOR",

@@ -33,6 +33,7 @@ fn command(id: u128, argv: &[&str]) -> Request {
         parents: vec![Parent { pid: 9, program: "/usr/bin/make".into(), argv: words(&["make"]) }],
         is_new: true,
         is_first: false,
+        version: None,
     }));
     command
 }

@@ -302,6 +302,7 @@ fn another_command_is_taken_from_the_connection_that_gave_it_alone() {
                 parents: vec![],
                 is_new: false,
                 is_first,
+                version: None,
             }));
             FromSession::Ask(Box::new(request))
         };

@@ -105,10 +105,7 @@ fn a_session_of_roots() {
 
 fn changed_while_it_is_asked_for() {
     let mut sandbox = Sandbox::new();
-    // An answer that is remembered is for the path, whatever is there later.
-    sandbox.profile(&format!(
-        "{ASK}[[rule]]\nid = \"each\"\naccess = [\"exec\"]\nprogram = [\"**/deploy\"]\nlevel = \"ask\"\nremember = \"attempt\"\n"
-    ));
+    sandbox.profile(ASK);
     sandbox.consent("tty");
     let program = sandbox.workspace().join("deploy");
     fs::copy("/usr/bin/true", &program).expect("copy");

@@ -90,6 +90,7 @@ fn command() -> Request {
         ],
         is_new: true,
         is_first: false,
+        version: None,
     }));
     request
 }

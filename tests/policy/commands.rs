@@ -2,7 +2,7 @@
 
 use gated::common::access::{Access, Level};
 use gated::common::decision::{Lifetime, Width};
-use gated::common::exec::{Command, Execution, Step};
+use gated::common::exec::{Command, Execution, Step, Version};
 use gated::common::id::GrantId;
 use gated::common::request::{Operation, Request};
 use gated::common::text::Untrusted;
@@ -22,6 +22,7 @@ fn asked(command: &Command) -> Request {
         parents: Vec::new(),
         is_new: false,
         is_first: false,
+        version: command.version,
     };
     Request {
         access: Access::Exec,
@@ -187,6 +188,21 @@ fn a_grant_for_words_holds_in_the_directory_that_was_shown() {
     for (width, there) in [(Width::Exact, Level::Ask), (Width::Prefix, Level::Ask), (Width::Program, Level::Allow)] {
         assert_eq!(held(grant(width), &here), Level::Allow);
         assert_eq!(held(grant(width), &elsewhere), there, "{width}");
+    }
+}
+
+#[test]
+fn a_grant_for_a_file_holds_while_that_is_as_it_was() {
+    let version = Version { device: 1, inode: 2, changed: (3, 4) };
+    let of = |version| Command { version, ..command("/usr/bin/git push remote") };
+    let was = of(Some(version));
+    for width in [Width::Exact, Width::Prefix, Width::Program] {
+        let grant =
+            || Grant::from_answer(GrantId(1), &asked(&was), width, Lifetime::Session, "", &path("/home/user")).ok();
+        assert_eq!(held(grant(), &was), Level::Allow);
+        for other in [Some(Version { inode: 3, ..version }), Some(Version { changed: (3, 5), ..version }), None] {
+            assert_eq!(held(grant(), &of(other)), Level::Ask, "{width} {other:?}");
+        }
     }
 }
 

@@ -127,6 +127,7 @@ pub fn command(line: &str) -> Command {
         operand: None,
         variables: Vec::new(),
         cwd: RawPath::from("/"),
+        version: None,
     }
 }
 

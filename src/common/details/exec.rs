@@ -61,6 +61,7 @@ pub fn execution(details: &mut Details, access: Access) -> Result<Option<Executi
         parents: parents.into_iter().map(parent).collect::<Result<_, _>>()?,
         is_new: take("exec-new", &mut details.exec_new)?,
         is_first: take("exec-first", &mut details.exec_first)?,
+        version: None,
     }))
 }
 
@@ -124,6 +125,7 @@ pub mod tests {
             parents: rest.1,
             is_new,
             is_first,
+            version: None,
         })
     }
 }

@@ -14,7 +14,7 @@ use super::misc::Registry;
 use super::program::{Identity, Pinned, Programs};
 use crate::common::access::{Access, Level};
 use crate::common::errno::Errno;
-use crate::common::exec::{Command, Program, Step};
+use crate::common::exec::{Command, Program, Step, Version};
 use crate::common::id::CallId;
 use crate::policy::grants::Grants;
 use crate::policy::{Policy, operand};
@@ -48,6 +48,22 @@ impl Found {
     }
 }
 
+/// What of a chain is not the system's: the first file, and the latest change of any.
+#[derive(Debug, Default)]
+struct Own(Option<Version>);
+
+impl Own {
+    fn add(&mut self, program: &Program, (device, inode): Identity, changed: (i64, i64)) {
+        if !program.is_of_system {
+            let known = self.0.get_or_insert(Version { device, inode, changed });
+            known.changed = known.changed.max(changed);
+        }
+    }
+}
+
+/// A file, which it is, and when it was changed last.
+type Followed = (Program, Identity, (i64, i64));
+
 /// What a chain is found with.
 pub struct Around<'a> {
     pub programs: &'a Programs,
@@ -67,6 +83,8 @@ impl Around<'_> {
         let first = Step { program: self.judged(asked.program.clone()), argv };
         let (mut runs, mut changed, mut is_unknown) = (asked.identity, asked.changed, false);
         let mut interpreters: Vec<Step> = Vec::new();
+        let mut own = Own::default();
+        own.add(&first.program, asked.identity, asked.changed);
         let mut name = self.name(attempt);
         let asked_identity = asked.identity;
         let mut current = asked;
@@ -102,15 +120,23 @@ impl Around<'_> {
             runs = current.identity;
             changed = changed.max(current.changed);
             name = interpreter.into_bytes();
-            interpreters.push(Step { program: self.judged(current.program.clone()), argv });
+            let program = self.judged(current.program.clone());
+            own.add(&program, current.identity, current.changed);
+            interpreters.push(Step { program, argv });
         };
         let is_script = !interpreters.is_empty() && attempt.directory == libc::AT_FDCWD;
         let script = is_script.then(|| (attempt.path.clone(), asked_identity));
         let loader = loader.map(|path| self.programs.loader(self.resolver, self.target, &path)).transpose()?;
         let loader = loader.map(|loader| self.judged(loader));
         let operand = self.operand(&first)?;
+        if let Some((program, identity, changed_then)) = &operand {
+            own.add(program, *identity, *changed_then);
+            changed = changed.max(*changed_then);
+        }
+        let operand = operand.map(|(program, ..)| program);
         let cwd = self.target.cwd_text()?;
-        let mut command = Command { asked: first, interpreters, loader, operand, variables: Vec::new(), cwd };
+        let mut command =
+            Command { asked: first, interpreters, loader, operand, variables: Vec::new(), cwd, version: own.0 };
         let has_environment = self.policy.asks_for_environment(&command);
         if has_environment {
             let all = words(self.target, attempt.environment)?;
@@ -129,11 +155,16 @@ impl Around<'_> {
     }
 
     /// The file among the words of a command that its program would open as another program's, at this moment.
-    fn operand(&self, asked: &Step) -> Result<Option<Program>, Unreadable> {
+    fn operand(&self, asked: &Step) -> Result<Option<Followed>, Unreadable> {
         let Some(path) = operand(asked).and_then(|path| CString::new(path).ok()) else { return Ok(None) };
         let at = At { directory: libc::AT_FDCWD, path: Ok(path), links: Links::All };
         match self.resolver.object(self.target, &at, true) {
-            Ok(object) => Ok(self.programs.called(&object).ok().map(|program| self.judged(program))),
+            Ok(object) => {
+                let Ok(stat) = rustix::fs::fstat(&object.handle) else { return Ok(None) };
+                let changed = (stat.st_ctime, stat.st_ctime_nsec as i64);
+                let program = self.programs.called(&object).ok().map(|program| self.judged(program));
+                Ok(program.map(|program| (program, (stat.st_dev, stat.st_ino), changed)))
+            }
             Err(Unreadable::Native(_)) => Ok(None),
             Err(Unreadable::Gone) => Err(Unreadable::Gone),
         }

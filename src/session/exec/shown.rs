@@ -68,6 +68,7 @@ impl Held for Executing<'_> {
             variables: command.variables.iter().map(|variable| Untrusted::new(variable.clone())).collect(),
             parents: self.parents()?,
             is_new: self.is_new,
+            version: command.version,
             is_first: self.target.call().editable(self.thread()).is_some(),
         })
     }
