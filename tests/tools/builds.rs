@@ -13,6 +13,10 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// The toolchain may lie where only its owner gets; the test user gets to it here.
+/// Where the toolchain is in root's home, another user is asked before it is read, by whatever mount it comes.
+const TOOLCHAIN_OF_ROOTS: &str =
+    "[[answer]]\naccess = \"read\"\nobject = \"/root/.rustup/**\"\nanswer = \"session\"\nscope = \"tree\"\n";
+
 fn with_toolchain(sandbox: &mut Sandbox) {
     let at = sandbox.home().join("toolchain");
     sandbox.bind(&rust_sysroot(), &at);
@@ -24,7 +28,7 @@ fn cargo() {
         script: include_str!("scripts/cargo.sh"),
         needs: &[("cc", "gcc")],
         prepare: with_toolchain,
-        policy: Policy::Coder { answers: "" },
+        policy: Policy::Coder { answers: TOOLCHAIN_OF_ROOTS },
         compare: &["app"],
     }
     .run();
@@ -38,7 +42,7 @@ fn make() {
         script: include_str!("scripts/make.sh"),
         needs: &[("make", "make"), ("dash", "dash")],
         prepare: nothing,
-        policy: Policy::Coder { answers: "" },
+        policy: Policy::Coder { answers: "[[answer]]\naccess = \"exec\"\nobject = \"**/rm\"\nanswer = \"session\"\n" },
         compare: &["out"],
     }
     .run();

@@ -57,12 +57,15 @@ fn without_a_terminal() {
             "create project/.git/hooks/post-checkout sh -c",
             "open-write elsewhere/notes.txt sh -c",
             "unlink elsewhere/archive/report.txt rm -r ../elsewhere/archive default no",
+            "execute /usr/bin/rm sh -c rm -r build && ls remove-trees yes",
+            "open-read project/.env cat .env secrets no",
             "changed elsewhere/notes.txt",
             "changed project/.git/config",
             "changed project/hello.py",
+            "gone project/build/out",
         ],
     );
-    for gone in ["gone ", "new project/.git/hooks", "changed project/.git/hooks"] {
+    for gone in ["gone elsewhere", "gone project/.env", "new project/.git/hooks", "changed project/.git/hooks"] {
         assert!(!printed.lines().any(|line| line.starts_with(gone)), "`{gone}` in\n{printed}");
     }
     assert!(!place(&printed).expect("its directory is named").exists(), "something is left\n{printed}");
