@@ -66,7 +66,7 @@ pub fn show(lines: &[Line]) -> String {
         let target = match line.target {
             Target::None => String::new(),
             Target::AtMost(most) => format!("<= {most}"),
-            Target::MoreThanBare(more) => format!("<= bare + {more}"),
+            Target::MoreThanBare(more) => format!("<= bare + {}", number(more)),
         };
         let verdict = match line.passes() {
             None => "",
