@@ -11,7 +11,6 @@ use super::calls::Call;
 use super::floor::Scratch;
 use super::held::Held;
 use super::listener::Answer;
-
 use super::target::Unreadable;
 use super::upstream::{Unasked, Upstream};
 pub use super::wanted::{Reach, Wanted};

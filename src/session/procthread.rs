@@ -20,8 +20,24 @@ use crate::common::text::Untrusted;
 /// Words of a command line that are shown, and bytes of each.
 const SHOWN_WORDS: usize = 64;
 const SHOWN_BYTES: usize = 4096;
+/// Bytes of a command line that are read.
+pub const COMMAND_LINE_BYTES: usize = SHOWN_WORDS * SHOWN_BYTES;
 /// More than a status file has.
-const STATUS_BYTES: usize = 8192;
+pub const STATUS_BYTES: usize = 8192;
+
+/// Words as people are shown them.
+pub fn shown<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<Untrusted> {
+    words.take(SHOWN_WORDS).map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word))).collect()
+}
+
+/// The same of what `/proc/PID/cmdline` says, proc_pid_cmdline(5).
+pub fn words_of(line: &[u8]) -> Vec<Untrusted> {
+    let mut words: Vec<&[u8]> = line.split(|&byte| byte == 0).take(SHOWN_WORDS + 1).collect();
+    if words.last().is_some_and(|last| last.is_empty()) {
+        words.pop();
+    }
+    shown(words.into_iter())
+}
 
 /// A pinned `/proc/TID`.
 #[derive(Debug)]
@@ -86,15 +102,10 @@ impl ProcThread {
         };
         let mut line = Vec::new();
         if let Ok(file) = openat(&self.directory, c"cmdline", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-            let most = (SHOWN_WORDS * SHOWN_BYTES) as u64;
+            let most = COMMAND_LINE_BYTES as u64;
             // As much as could be read before the process changed under it.
             let _ = std::io::Read::take(std::fs::File::from(file), most).read_to_end(&mut line);
         }
-        if line.last() == Some(&0) {
-            line.pop();
-        }
-        let words = line.split(|&byte| byte == 0).filter(|_| !line.is_empty()).take(SHOWN_WORDS);
-        let argv = words.map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word))).collect();
-        Ok(Who { pid: self.status()?.process, program: link(c"exe"), argv, cwd: link(c"cwd") })
+        Ok(Who { pid: self.status()?.process, program: link(c"exe"), argv: words_of(&line), cwd: link(c"cwd") })
     }
 }

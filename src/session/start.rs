@@ -11,9 +11,9 @@ use super::agents::has_calls_by_child;
 use super::calls::{Call, Opening, Place};
 use super::life::{CallerLink, Session};
 use super::pool::{NoThread, Pool};
+use super::procthread::shown;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
-use crate::common::text::Untrusted;
 use crate::common::wire::{RunningCall, Start, ToCaller};
 use crate::tool::descriptors::unfit_for_stdio;
 use crate::tool::link::{self, Link, LinkError};
@@ -24,10 +24,6 @@ pub type CallLink = Link<ToCall, FromCall>;
 
 /// The environment variable that names the session.
 pub const SESSION_VARIABLE: &[u8] = b"GATED_SESSION";
-
-/// Words of a command that a broker is shown, and bytes of each.
-const SHOWN_WORDS: usize = 64;
-const SHOWN_BYTES: usize = 4096;
 
 /// Cwd, stdin, stdout and stderr.
 pub type CallersFiles = [OwnedFd; 4];
@@ -94,12 +90,7 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
         call: place.id,
         pid,
         program: start.command.first().cloned().map(RawPath::new).unwrap_or_default(),
-        argv: start
-            .command
-            .iter()
-            .take(SHOWN_WORDS)
-            .map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word)))
-            .collect(),
+        argv: shown(start.command.iter().map(Vec::as_slice)),
     };
     let terminal = if start.on_terminal.contains(&true) { Some(open_terminal(&start)?) } else { None };
 

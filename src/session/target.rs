@@ -13,22 +13,17 @@ use rustix::fs::{Mode, OFlags, openat};
 
 use super::calls::Call;
 use super::listener::{Listener, Notification};
-use super::procthread::ProcThread;
+use super::procthread::{COMMAND_LINE_BYTES, ProcThread, STATUS_BYTES, words_of};
 use crate::common::errno::Errno;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::request::Who;
-use crate::common::text::Untrusted;
 
 /// PATH_MAX of linux/limits.h, the terminating NUL included.
 const PATH_MAX: usize = 4096;
 const PAGE: u64 = 4096;
 /// First read of a string: most paths are shorter, and copying a whole page costs more than a second call.
 const FIRST_READ: u64 = 256;
-const SHOWN_WORDS: usize = 64;
-const SHOWN_BYTES: usize = 4096;
-/// More than a status file has.
-const STATUS_BYTES: usize = 8192;
 /// The lines before `Umask` and itself: a name of at most 64 bytes, each perhaps escaped, proc_pid_status(5).
 const UMASK_WITHIN: usize = 512;
 
@@ -287,19 +282,7 @@ impl<'a> Target<'a> {
 
     /// The parsed status file.
     pub fn status(&self) -> Result<Status, Unreadable> {
-        let read = |thread: &ProcThread| {
-            let mut text = vec![0; STATUS_BYTES];
-            let mut length = 0;
-            while let Some(room @ [_, ..]) = text.get_mut(length..) {
-                match thread.read_status(room, length)? {
-                    0 => break,
-                    count => length += count,
-                }
-            }
-            text.truncate(length);
-            Ok(text)
-        };
-        Ok(parse_status(&self.look(read)?.map_err(|_| Unreadable::Gone)?))
+        self.look(ProcThread::status)?.map_err(|_| Unreadable::Gone)
     }
 
     /// The umask alone, which stands at the beginning of the status file.
@@ -318,13 +301,7 @@ impl<'a> Target<'a> {
             let text = self.look(|thread| rustix::fs::readlinkat(thread.directory(), name, Vec::new()))?;
             Ok(RawPath::new(text.map(CString::into_bytes).unwrap_or_default()))
         };
-        let line = self.small_file(c"cmdline", SHOWN_WORDS * SHOWN_BYTES)?;
-        let mut words: Vec<&[u8]> = line.split(|&byte| byte == 0).take(SHOWN_WORDS + 1).collect();
-        if words.last().is_some_and(|last| last.is_empty()) {
-            words.pop();
-        }
-        words.truncate(SHOWN_WORDS);
-        let argv = words.into_iter().map(|word| Untrusted::new(word.get(..SHOWN_BYTES).unwrap_or(word))).collect();
+        let argv = words_of(&self.small_file(c"cmdline", COMMAND_LINE_BYTES)?);
         let who = Who { pid: self.status()?.process, program: link(c"exe")?, argv, cwd: link(c"cwd")? };
         self.confirm()?;
         Ok(who)
