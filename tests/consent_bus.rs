@@ -154,6 +154,8 @@ fn prompt(number: u128) -> Prompt {
         remember: Lifetime::Session,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
     };
     let offers = [(Width::Exact, "/srv/x"), (Width::Tree, "/srv/**")];
     let offers = offers.map(|(width, scope)| Offer { width, scope: scope.into() }).to_vec();

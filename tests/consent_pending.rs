@@ -35,6 +35,8 @@ fn request(id: u128, session_number: u8, call: u32, object: &str) -> Request {
         remember: Lifetime::Session,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
     }
 }
 
@@ -238,7 +240,7 @@ fn check_answer(asked: &Request, answer: &Answer, settled: &Settled) {
                 Width::Exact => own.object == asked.object,
                 Width::Directory => own.object.parent().unwrap() == parent,
                 Width::Tree => own.object.is_within(&parent),
-                Width::Prefix | Width::Program => false,
+                Width::Prefix | Width::Program | Width::Host | Width::Domain => false,
             });
             assert_eq!((settled.lifetime, settled.width), (Lifetime::Attempt, Width::Exact));
         }

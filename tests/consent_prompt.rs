@@ -45,6 +45,8 @@ fn request(object: &[u8]) -> Request {
         remember: Lifetime::Session,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
     }
 }
 

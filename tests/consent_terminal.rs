@@ -36,6 +36,8 @@ fn prompt() -> Prompt {
         remember: Lifetime::Session,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
     };
     let offers = [(Width::Exact, "/srv/a/x"), (Width::Directory, "/srv/a/*"), (Width::Tree, "/srv/a/**")];
     Prompt {

@@ -283,6 +283,8 @@ fn prompt(object: &str) -> Prompt {
         remember: Lifetime::Session,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
     };
     let offers = vec![Offer { width: Width::Exact, scope: object.into() }];
     let deadline = Instant::now() + Duration::from_secs(60);

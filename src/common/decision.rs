@@ -37,7 +37,7 @@ impl fmt::Display for Lifetime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Width {
-    /// The object itself; of a command: this program with this argv.
+    /// The object itself; of a command: this program with this argv; of a name that is looked up: this name at any port.
     #[default]
     Exact,
     /// Everything directly in the object's directory (in the object, if it is a directory itself).
@@ -46,8 +46,12 @@ pub enum Width {
     Tree,
     /// Of a command: the same program, with an argv that begins with the same words (`git push …`).
     Prefix,
-    /// Of a command: the same program, whatever its argv.
+    /// Of a command: the same program, whatever its argv. Of a connection: the same program to the same host, at any port.
     Program,
+    /// Of a connection: the same host, at any port, whatever program.
+    Host,
+    /// Of a connection: every host of the same registered domain, at any port.
+    Domain,
 }
 
 impl Width {
@@ -58,6 +62,8 @@ impl Width {
             Width::Tree => "tree",
             Width::Prefix => "prefix",
             Width::Program => "program",
+            Width::Host => "host",
+            Width::Domain => "domain",
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::access::{Access, Level};
 use super::exec::Execution;
 use super::id::{CallId, RequestId, SessionId};
+use super::net::{Destination, Service};
 use super::path::RawPath;
 use super::text::Untrusted;
 
@@ -43,6 +44,16 @@ pub enum Operation {
     List,
     /// execve(2); the object is the program that the path leads to, the rest is in [`Request::execution`].
     Execute,
+    /// A name is to be resolved; the rest is in [`Request::destination`], as for the next three.
+    LookUp,
+    /// A connection, or datagrams to one peer.
+    Connect,
+    /// A socket is to be reachable at an address of the host.
+    Listen,
+    /// connect(2) to a unix socket; the object is its path, and [`Request::service`] what is known of it.
+    ConnectSocket,
+    /// A datagram to a unix socket.
+    SendSocket,
 }
 
 impl Operation {
@@ -67,6 +78,11 @@ impl Operation {
             Operation::OpenRead => "open-read",
             Operation::List => "list",
             Operation::Execute => "execute",
+            Operation::LookUp => "look-up",
+            Operation::Connect => "connect",
+            Operation::Listen => "listen",
+            Operation::ConnectSocket => "connect-socket",
+            Operation::SendSocket => "send-socket",
         }
     }
 }
@@ -124,4 +140,8 @@ pub struct Request {
     pub group: Option<String>,
     /// What would run, where the access is [`Access::Exec`].
     pub execution: Option<Box<Execution>>,
+    /// What would be reached, where the access is [`Access::Connect`] or [`Access::Bind`].
+    pub destination: Option<Box<Destination>>,
+    /// What is known to be behind the socket, where the access is [`Access::Unix`].
+    pub service: Option<Service>,
 }

@@ -5,12 +5,15 @@
 //! [`MAX_FRAME`] or one that does not decode ends the connection. File descriptors travel with the first byte of the frame
 //! that names them (`SCM_RIGHTS`, unix(7)).
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::access::{Access, Level};
 use super::decision::{Decision, Outcome};
 use super::exec::Execution;
 use super::id::{CallId, GrantId, RequestId, SessionId, Token};
+use super::net::{Destination, Service};
 use super::path::RawPath;
 use super::request::{Operation, Request, RuleRef, Who};
 use super::text::Untrusted;
@@ -19,7 +22,7 @@ use super::text::Untrusted;
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Both ends must be of the same build; raised with every change of a message.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Rows and columns of a terminal, tty_ioctl(4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,13 +88,17 @@ pub struct Launch {
     /// canonicalised with the user's file rights, is another one. `None` where who sent this looked itself.
     pub home: Option<RawPath>,
     pub ends: Ends,
+    /// Addresses and ports of the host at which the session may be reached, from its start.
+    pub publish: Vec<SocketAddr>,
+    /// `SSH_AUTH_SOCK` of whoever opened the session, in the host's view.
+    pub ssh_agent: Option<RawPath>,
     /// `None`: the session ends with its broker.
     pub rendezvous: Option<Rendezvous>,
 }
 
 /// A command to start as a call. Comes with file descriptors in this order: the caller link ([`ToCaller`], [`FromCaller`]), the
-/// cwd (a directory, perhaps `O_PATH`), stdin, stdout, stderr. On the socket inside a session the connection itself is the
-/// caller link, and the other four come.
+/// cwd (a directory, perhaps `O_PATH`), stdin, stdout, stderr, then those of [`Start::passed`]. On the socket inside a session
+/// the connection itself is the caller link, and the other four come, and none that is passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     pub command: Vec<Vec<u8>>,
@@ -105,7 +112,12 @@ pub struct Start {
     /// Which of stdin, stdout and stderr are terminals. Those are replaced by a pty of the session's own.
     pub on_terminal: [bool; 3],
     pub window: Option<WindowSize>,
+    /// The numbers that the command is to have further descriptors at: ascending, 3 at the least; at most [`MAX_PASSED`].
+    pub passed: Vec<i32>,
 }
+
+/// Descriptors besides stdio that a command can be given.
+pub const MAX_PASSED: usize = 16;
 
 /// From the broker to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +184,10 @@ pub struct Record {
     pub level: Level,
     /// What was, or would have been, executed, where the access is [`Access::Exec`].
     pub execution: Option<Box<Execution>>,
+    /// As in [`Request::destination`].
+    pub destination: Option<Box<Destination>>,
+    /// As in [`Request::service`].
+    pub service: Option<Service>,
     /// `Granted`, `Allowed` or `NotPermitted`.
     pub outcome: Outcome,
     /// Who answered, where an earlier answer decided.

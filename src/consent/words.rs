@@ -14,6 +14,7 @@ pub fn intent(request: &Request) -> &'static str {
         (Access::Read, Operation::List) => "list this directory",
         (Access::Read, _) => "read this file",
         (Access::Exec, _) => "run this command",
+        (Access::Connect, Operation::LookUp) => "look up and reach this host",
         (Access::Connect, _) => "connect to this host",
         (Access::Bind, _) => "listen on this address",
         (Access::Unix, _) => "talk to this service",
@@ -34,7 +35,7 @@ pub fn intent(request: &Request) -> &'static str {
             Operation::ChangeTimes => "change the times of this",
             Operation::ChangeXattr => "change extended attributes of this",
             Operation::ChangeFlags => "change the inode flags of this",
-            Operation::OpenRead | Operation::List | Operation::Execute => "use this",
+            _ => "use this",
         },
     }
 }
@@ -45,6 +46,7 @@ pub fn verb(access: Access, operation: Operation) -> &'static str {
         (Access::Read, Operation::List) => "list",
         (Access::Read, _) => "read",
         (Access::Exec, _) => "run",
+        (Access::Connect, Operation::LookUp) => "look up and reach",
         (Access::Connect, _) => "connect to",
         (Access::Bind, _) => "listen on",
         (Access::Unix, _) => "talk to",
@@ -64,7 +66,7 @@ pub fn verb(access: Access, operation: Operation) -> &'static str {
             Operation::ChangeTimes => "change times of",
             Operation::ChangeXattr => "change attributes of",
             Operation::ChangeFlags => "change inode flags of",
-            Operation::OpenRead | Operation::List | Operation::Execute => "use",
+            _ => "use",
         },
     }
 }
@@ -81,6 +83,8 @@ pub fn other(operation: Operation) -> &'static str {
 pub fn reach(request: &Request, width: Width) -> &'static str {
     match (width, request.access, request.is_directory) {
         (Width::Exact, Access::Exec, _) => "this command, word for word",
+        (Width::Exact, Access::Connect | Access::Bind, _) => "this host and port",
+        (Width::Exact, Access::Unix, _) => "this socket",
         (Width::Exact, _, false) => "this file",
         (Width::Exact, _, true) => "this directory itself",
         (Width::Directory, _, false) => "everything directly in its directory",
@@ -88,7 +92,10 @@ pub fn reach(request: &Request, width: Width) -> &'static str {
         (Width::Tree, _, false) => "its directory and everything below",
         (Width::Tree, _, true) => "it and everything below",
         (Width::Prefix, ..) => "commands that begin with these words",
+        (Width::Program, Access::Connect | Access::Bind, _) => "this program to this host, at any port",
         (Width::Program, ..) => "this program, whatever it is given",
+        (Width::Host, ..) => "this host at any port",
+        (Width::Domain, ..) => "every host of this domain, at any port",
     }
 }
 

@@ -93,6 +93,7 @@ impl Order {
             ignored_signals: inherited.ignored_signals,
             on_terminal: standard_terminals(),
             window: terminal.as_ref().and_then(CallersTerminal::window),
+            passed: Vec::new(),
         };
         let directory = directory.fd.try_clone().map_err(step("duplicate a descriptor"))?;
         Ok(Order { start, terminal, directory, stand_in: stand_in.into() })

@@ -93,6 +93,8 @@ pub fn start(caller: &Caller, profile: &Profile, directory: &Directory, order: &
         directory: directory.path.clone(),
         home: None,
         ends: Ends::WithFirstCall,
+        publish: Vec::new(),
+        ssh_agent: None,
         rendezvous: None,
     };
     let (ours, theirs) = link::pair().map_err(step("make a socket"))?;

@@ -61,6 +61,8 @@ impl Core {
             directory: kept.directory.clone(),
             home: Some(home),
             ends,
+            publish: Vec::new(),
+            ssh_agent: None,
             rendezvous: Some(Rendezvous {
                 socket: RawPath::from(self.setting.socket.clone()),
                 token: kept.token.clone(),

@@ -67,7 +67,7 @@ impl CommandScope {
                 }
                 0
             }
-            Width::Directory | Width::Tree => return None,
+            Width::Directory | Width::Tree | Width::Host | Width::Domain => return None,
         };
         Some(CommandScope {
             width,

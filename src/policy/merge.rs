@@ -19,7 +19,7 @@ use super::ceiling;
 use super::execrule;
 use super::file::{self, ExceptTerm, File, RuleTable, Text};
 use super::load::{self, Context, PolicyError};
-use super::model::{Defaults, GrantLimits, Profile, Prompt, Rule};
+use super::model::{BusNames, Defaults, GrantLimits, Profile, Prompt, Rule};
 
 /// Trees of gated's own that no profile opens for writing, and one below the home directory.
 const OWN_TREES: [&str; 6] =
@@ -57,6 +57,7 @@ pub(super) fn merge(layers: &[(Text, File)], context: &Context) -> Result<Profil
         match_user: Vec::new(),
         workspace: names.vars.get("workspace").cloned(),
         home: context.home.clone(),
+        bus_names: BusNames::default(),
         protected,
         notes: Vec::new(),
     };
@@ -251,6 +252,8 @@ fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, Polic
         path: names.patterns(text, &table.path)?,
         except: if table.is_exec() { Vec::new() } else { path_holes(names, text, table)? },
         exec: if table.is_exec() { Some(execrule::terms(names, text, table)?) } else { None },
+        network: None,
+        services: Vec::new(),
         level: table.level,
         remember: remember(text, table)?,
         group: group(text, table)?,

@@ -14,6 +14,8 @@
 //! | `reading` | what a command line means, with `git`, `linker` and `interpreters` for those that need it |
 //! | `programs` | which rules speak of a program |
 //! | [`mod@variables`] | environment variables that carry code |
+//! | [`network`] | the verdict on names, connections and listening sockets |
+//! | [`sockets`] | the verdict on unix sockets, and which service is behind one |
 //! | [`grants`] | the answers that outlive their request |
 //! | `commands` | how far an answer to an execve(2) reaches |
 //! | [`explain`] | a verdict in words |
@@ -35,10 +37,12 @@ mod linker;
 pub mod load;
 mod merge;
 pub mod model;
+pub mod network;
 pub mod plan;
 mod programs;
 mod reading;
 pub mod regions;
+pub mod sockets;
 pub mod variables;
 
 pub use ceiling::Ceiling;

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
 use crate::common::argv::{ArgvPattern, WordGlob};
 use crate::common::decision::Lifetime;
+use crate::common::net::{HostTerm, Ports, Service, Transport};
 use crate::common::path::RawPath;
 use crate::common::scope::{NameGlob, Pattern};
 use crate::common::wire::Network;
@@ -40,6 +42,8 @@ pub struct Profile {
     /// The variable `workspace`, if there is one.
     pub workspace: Option<RawPath>,
     pub home: RawPath,
+    /// `[dbus]`.
+    pub bus_names: BusNames,
     /// Trees of gated's own files: every write is denied, whatever else the profile says.
     pub protected: Vec<RawPath>,
     /// What this version accepts but does not hold yet; one sentence each, with its place, to be shown when a session starts.
@@ -60,6 +64,10 @@ pub struct Rule {
     pub except: Vec<Pattern>,
     /// What a rule for [`Access::Exec`] speaks about; such a rule is for nothing else.
     pub exec: Option<ExecTerms>,
+    /// What a rule for [`Access::Connect`] and [`Access::Bind`] speaks about; such a rule is for nothing else.
+    pub network: Option<NetworkTerms>,
+    /// What a rule for [`Access::Unix`] speaks about, besides its paths.
+    pub services: Vec<Service>,
     pub level: Level,
     /// The longest lifetime that an answer may create.
     pub remember: Lifetime,
@@ -78,6 +86,27 @@ pub struct ExecTerms {
     pub except: Vec<ArgvPattern>,
     /// The rule speaks only of what gets one of these variables; empty: of everything.
     pub env: Vec<VariablePattern>,
+}
+
+/// The hosts of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkTerms {
+    pub hosts: Vec<HostTerm>,
+    /// Networks of addresses, each with the rule's `port`.
+    pub networks: Vec<IpNet>,
+    /// The ports of [`NetworkTerms::networks`]; empty: all of them.
+    pub ports: Vec<Ports>,
+    /// Never empty.
+    pub transports: Vec<Transport>,
+    /// Holes in this rule, and in no other.
+    pub except: Vec<HostTerm>,
+}
+
+/// The names on D-Bus that a session may talk to, through a filter of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusNames {
+    pub session: Vec<String>,
+    pub system: Vec<String>,
 }
 
 /// Programs by their resolved path.

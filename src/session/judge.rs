@@ -20,11 +20,13 @@ use crate::common::decision::{Decision, Lifetime, Outcome};
 use crate::common::errno::Errno;
 use crate::common::exec::Command;
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
+use crate::common::net::Destination;
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request, RuleRef, Who};
 use crate::common::wire::{FromSession, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
+use crate::policy::network::Reaching;
 use crate::policy::regions;
 
 /// How long a question stays open when its thread has gone to run a signal handler: with `SA_RESTART` it comes back with
@@ -67,6 +69,7 @@ impl Approvals {
                 && (&approved.object, approved.operation, &approved.other, approved.is_directory)
                     == (&wanted.object, wanted.operation, &wanted.other, wanted.is_directory)
                 && approved.command == wanted.command
+                && (&approved.destination, approved.service) == (&wanted.destination, wanted.service)
         })
     }
 }
@@ -121,18 +124,18 @@ pub struct Judge {
     workspace: RawPath,
     upstream: Upstream,
     parked: Mutex<HashMap<Asker, (Instant, Question)>>,
-    /// Reads by a grant that stand in the records; each does once.
-    read_before: Mutex<HashSet<ReadBefore>>,
+    /// What stands in the records, of what does once.
+    recorded: Mutex<HashSet<Recorded>>,
 }
 
 /// A grant that decided, and who gave it.
 type Given = (GrantId, String);
 
-/// A read that a grant lifted, for one call.
-type ReadBefore = (GrantId, CallId, RawPath);
+/// What was recorded: by which grant, for which call, and what.
+type Recorded = (Option<GrantId>, CallId, Access, RawPath);
 
-/// Reads that are remembered as recorded; of more, some are recorded again.
-const READS_REMEMBERED: usize = 16_384;
+/// Of more than these, some are recorded again.
+const RECORDS_REMEMBERED: usize = 16_384;
 
 impl Judge {
     pub fn new(policy: Policy, scratch: Scratch, session: SessionId, workspace: RawPath) -> Judge {
@@ -144,7 +147,7 @@ impl Judge {
             workspace,
             upstream: Upstream::default(),
             parked: Mutex::default(),
-            read_before: Mutex::default(),
+            recorded: Mutex::default(),
         }
     }
 
@@ -213,7 +216,7 @@ impl Judge {
                     if approvals.cover(wanted, verdict.level) => {}
                 Level::Allow if matches!(verdict.basis, Source::Scratch(_)) => {}
                 Level::Allow if granted_by.is_none() && self.is_ordinary(wanted) => {}
-                Level::Allow if self.was_read_before(wanted, call, granted_by.as_ref()) => {}
+                Level::Allow if self.was_recorded(wanted, call, granted_by.as_ref()) => {}
                 Level::Allow | Level::Notify => {
                     let outcome = if granted_by.is_some() { Outcome::Granted } else { Outcome::Allowed };
                     to_record.push((wanted, verdict, call, outcome, granted_by));
@@ -240,32 +243,44 @@ impl Judge {
             if !self.record(target, wanted, &verdict, call, outcome, by.unwrap_or_default())? {
                 return Err(Errno::ACCES.into());
             }
-            self.remember_read(wanted, call, id);
+            self.remember_record(wanted, call, id);
         }
         Ok(Permit(()))
     }
 
     /// Whether what policy allows by itself needs no record: reads, programs, and changes in the workspace.
     fn is_ordinary(&self, wanted: &Wanted) -> bool {
-        wanted.access != Access::Write || wanted.object.is_within(&self.workspace)
-    }
-
-    fn was_read_before(&self, wanted: &Wanted, call: CallId, grant: Option<&Given>) -> bool {
-        let Some((id, _)) = grant.filter(|_| wanted.access == Access::Read) else { return false };
-        self.reads_before().contains(&(*id, call, wanted.object.clone()))
-    }
-
-    fn remember_read(&self, wanted: &Wanted, call: CallId, grant: Option<GrantId>) {
-        let Some(id) = grant.filter(|_| wanted.access == Access::Read) else { return };
-        let mut before = self.reads_before();
-        if before.len() >= READS_REMEMBERED {
-            before.clear();
+        match wanted.access {
+            Access::Read | Access::Exec => true,
+            Access::Write => wanted.object.is_within(&self.workspace),
+            Access::Connect | Access::Bind | Access::Unix => false,
         }
-        before.insert((id, call, wanted.object.clone()));
     }
 
-    fn reads_before(&self) -> MutexGuard<'_, HashSet<ReadBefore>> {
-        self.read_before.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What may happen thousands of times, each alike, is recorded once for each call and object: reads by a grant, and
+    /// what is reached.
+    fn is_recorded_once(wanted: &Wanted) -> bool {
+        !matches!(wanted.access, Access::Write | Access::Exec)
+    }
+
+    fn was_recorded(&self, wanted: &Wanted, call: CallId, grant: Option<&Given>) -> bool {
+        Judge::is_recorded_once(wanted)
+            && self.recorded().contains(&(grant.map(|(id, _)| *id), call, wanted.access, wanted.object.clone()))
+    }
+
+    fn remember_record(&self, wanted: &Wanted, call: CallId, grant: Option<GrantId>) {
+        if !Judge::is_recorded_once(wanted) {
+            return;
+        }
+        let mut recorded = self.recorded();
+        if recorded.len() >= RECORDS_REMEMBERED {
+            recorded.clear();
+        }
+        recorded.insert((grant, call, wanted.access, wanted.object.clone()));
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, HashSet<Recorded>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether scratch would be the reason to allow this, but its path is that of something else than the session's scratch.
@@ -287,7 +302,7 @@ impl Judge {
         let call = if grants.is_empty() { target.main_call() } else { target.call_id()? };
         let mut strictest = match &wanted.command {
             Some(command) => self.policy.decide_exec(command, call, &grants),
-            None => self.policy.decide(wanted.access, &wanted.object, call, &grants),
+            None => self.verdict_on_object(target, wanted, call, &grants),
         };
         let mut consider = |other: Verdict| {
             if other.level > strictest.level {
@@ -310,6 +325,28 @@ impl Judge {
             _ => None,
         };
         Ok((strictest, call, by))
+    }
+
+    fn verdict_on_object(&self, target: &dyn Held, wanted: &Wanted, call: CallId, grants: &Grants) -> Verdict {
+        let program = || target.who().ok().map(|who| who.program);
+        match (&wanted.destination, wanted.access) {
+            (Some(destination), Access::Bind) => {
+                self.policy.decide_bind(&Reaching { destination, program: &program }, call, grants)
+            }
+            (Some(destination), _) => {
+                self.policy.decide_connect(&Reaching { destination, program: &program }, call, grants)
+            }
+            (None, Access::Unix) => self.policy.decide_unix(&wanted.object, wanted.service, call, grants),
+            (None, _) => self.policy.decide(wanted.access, &wanted.object, call, grants),
+        }
+    }
+
+    /// Whether a rule or a grant for `bind` speaks of this destination.
+    pub fn speaks_of_bind(&self, target: &dyn Held, destination: &Destination) -> Result<bool, Halt> {
+        let call = target.call_id()?;
+        let program = || target.who().ok().map(|who| who.program);
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.policy.speaks_of_bind(&Reaching { destination, program: &program }, call, &grants))
     }
 
     /// Holds the thread until somebody answers. `Ok` means yes.
@@ -371,6 +408,8 @@ impl Judge {
             remember: self.policy.remember(verdict),
             group: self.policy.group(verdict).map(str::to_owned),
             execution: execution_of(target, wanted)?,
+            destination: wanted.destination.as_deref().cloned().map(Box::new),
+            service: wanted.service,
         };
         let request = Arc::new(request);
         match self.upstream.ask(Arc::clone(&request)) {
@@ -470,6 +509,8 @@ impl Judge {
             rule: self.policy.rule(verdict),
             level: verdict.level,
             execution,
+            destination: wanted.destination.as_deref().cloned().map(Box::new),
+            service: wanted.service,
             outcome,
             by,
         }))
@@ -497,6 +538,8 @@ impl Judge {
             rule,
             level: Level::Deny,
             execution: None,
+            destination: None,
+            service: None,
             outcome: Outcome::NotPermitted,
             by: String::new(),
         });

@@ -10,6 +10,7 @@ use super::resolve::Object;
 use crate::common::access::Access;
 use crate::common::errno::Errno;
 use crate::common::exec::{Command, Execution};
+use crate::common::net::{Destination, Service};
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Who};
 
@@ -29,6 +30,10 @@ pub struct Wanted {
     pub device: Option<u64>,
     /// What would be executed, where the access is [`Access::Exec`].
     pub command: Option<Arc<Command>>,
+    /// What would be reached, where the access is [`Access::Connect`] or [`Access::Bind`].
+    pub destination: Option<Arc<Destination>>,
+    /// What is known to be behind a socket, where the access is [`Access::Unix`].
+    pub service: Option<Service>,
 }
 
 /// What else is touched with the object.
@@ -54,6 +59,8 @@ impl Wanted {
             moved: Vec::new(),
             device: None,
             command: None,
+            destination: None,
+            service: None,
         }
     }
 
@@ -67,6 +74,17 @@ impl Wanted {
     pub fn executing(command: Arc<Command>) -> Wanted {
         let object = command.asked.program.path.clone();
         Wanted { access: Access::Exec, command: Some(command), ..Wanted::new(Operation::Execute, object) }
+    }
+
+    /// A name is looked up, a connection made, or a socket made reachable.
+    pub fn reaching_out(access: Access, operation: Operation, destination: Arc<Destination>) -> Wanted {
+        let object = destination.object();
+        Wanted { access, destination: Some(destination), ..Wanted::new(operation, object) }
+    }
+
+    /// A unix socket at this canonical path is connected to, or sent a datagram.
+    pub fn socket(operation: Operation, object: RawPath, service: Option<Service>) -> Wanted {
+        Wanted { access: Access::Unix, service, ..Wanted::new(operation, object) }
     }
 
     /// A change of something that is pinned already, at the path that it is judged by.

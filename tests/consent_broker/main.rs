@@ -47,6 +47,8 @@ fn request(id: u128, object: &str) -> Request {
         remember: Lifetime::Session,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
     }
 }
 
@@ -66,6 +68,8 @@ fn record(number: u64, outcome: Outcome) -> FromSession {
         rule: rule(),
         level: Level::Ask,
         execution: None,
+        destination: None,
+        service: None,
         outcome,
         by: "policy".into(),
     }))

@@ -186,6 +186,8 @@ impl Supervisor {
             remember: Lifetime::Session,
             group: None,
             execution: None,
+            destination: None,
+            service: None,
         }
     }
 

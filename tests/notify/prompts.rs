@@ -34,6 +34,8 @@ pub fn request(number: u32, session: u32, object: &[u8]) -> Request {
         level: Level::Ask,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
         rule: RuleRef {
             profile: "coder".into(),
             id: "credentials".into(),

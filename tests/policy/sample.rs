@@ -76,6 +76,8 @@ pub fn request(object: &str, is_directory: bool, remember: Lifetime) -> Request 
         remember,
         group: None,
         execution: None,
+        destination: None,
+        service: None,
     }
 }
 

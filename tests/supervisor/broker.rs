@@ -140,6 +140,8 @@ pub fn launch(sandbox: &Sandbox, ends: Ends) -> Launch {
         directory: workspace,
         home: Some(RawPath::from(sandbox.home())),
         ends,
+        publish: Vec::new(),
+        ssh_agent: None,
         rendezvous: None,
     }
 }
@@ -215,6 +217,7 @@ pub fn call<S: Into<OsString> + Clone>(
         ignored_signals: 0,
         on_terminal: [false; 3],
         window: None,
+        passed: Vec::new(),
     };
     change(&mut start);
     let (ours, theirs) = link::pair().expect("a socket pair");

@@ -237,6 +237,7 @@ fn signals() {
         ignored_signals: 0,
         on_terminal: [false; 3],
         window: None,
+        passed: Vec::new(),
     };
     third.link.send(&FromCaller::Start(Box::new(start)), &[]).expect("send");
     assert_eq!(third.rest(), "");
@@ -261,6 +262,7 @@ fn unfit() {
             ignored_signals: 0,
             on_terminal: [false; 3],
             window: None,
+            passed: Vec::new(),
         };
         let fds = [theirs.as_fd(), cwd.as_fd(), stdin.as_fd(), null.as_fd(), null.as_fd()];
         session.broker.link.send(&ToSession::Start(Box::new(start)), &fds).expect("send");
@@ -282,6 +284,7 @@ fn unfit() {
             ignored_signals: 0,
             on_terminal: [false; 3],
             window: None,
+            passed: Vec::new(),
         };
         session.broker.link.send(&ToSession::Start(Box::new(start)), &fds).expect("send");
     }

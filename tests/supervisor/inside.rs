@@ -43,6 +43,7 @@ fn start_of(argv: &[&str]) -> Start {
         ignored_signals: 0,
         on_terminal: [false; 3],
         window: None,
+        passed: Vec::new(),
     }
 }
 

@@ -225,6 +225,8 @@ impl Details {
                 // Who may answer is the daemon's to know.
                 group: None,
                 execution: execution.map(Box::new),
+                destination: None,
+                service: None,
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
@@ -366,6 +368,8 @@ mod tests {
                 remember: words.3,
                 group: None,
                 execution: (words.0 == Access::Exec).then(|| Box::new(execution)),
+                destination: None,
+                service: None,
             };
             let parent = request.object.parent().unwrap_or_else(|| request.object.clone());
             let all = [

@@ -249,6 +249,8 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
             Width::Tree => "--scope tree",
             Width::Prefix => "--scope prefix",
             Width::Program => "--scope program",
+            Width::Host => "--scope host",
+            Width::Domain => "--scope domain",
         };
         // Made by the broker, in a notation of its own, from what a tool chose.
         fields.push((

@@ -152,6 +152,7 @@ impl Manager {
             ignored_signals,
             on_terminal,
             window: window.map(|(rows, columns)| WindowSize { rows, columns }),
+            passed: Vec::new(),
         };
         if start.command.is_empty() {
             return Err(invalid("argv"));
