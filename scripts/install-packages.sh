@@ -19,6 +19,10 @@ dbus-daemon:dbus-daemon
 test="
 $run
 make:make
+iproute2:/sbin/ip
+nftables:/sbin/nft
+openssl:openssl
+curl:curl
 linux-libc-dev:/usr/include/asm-generic/unistd.h
 dash:dash
 tar:tar
