@@ -19,6 +19,7 @@ pub mod kin;
 pub mod launch;
 pub mod life;
 pub mod listener;
+pub mod names;
 pub mod perform;
 pub mod pool;
 pub mod procthread;
