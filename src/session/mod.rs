@@ -20,6 +20,7 @@ pub mod launch;
 pub mod life;
 pub mod listener;
 pub mod names;
+pub mod net;
 pub mod perform;
 pub mod pool;
 pub mod procthread;
