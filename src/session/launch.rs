@@ -13,6 +13,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::exec::Executor;
 use super::floor;
+use super::hostroot::HostRoot;
 use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
@@ -232,6 +233,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     }
     let features = Features { judged_programs, debugging: profile.debug };
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
+    let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
@@ -291,6 +293,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
             init_link,
             performer,
             outer_proc,
+            host_root,
             landlock_abi,
             pid_namespace,
             inside,

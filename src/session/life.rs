@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::attend::{self, CALLERS_PATIENCE};
 use super::calls::{Calls, Place};
+use super::hostroot::HostRoot;
 use super::inside::{self, PidNamespace};
 use super::kin::Kin;
 use super::perform::Performer;
@@ -51,6 +52,8 @@ pub struct Parts {
     pub performer: Arc<Performer>,
     /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
     pub outer_proc: OwnedFd,
+    /// The host's view of the file system.
+    pub host_root: Arc<HostRoot>,
     pub landlock_abi: u32,
     pub pid_namespace: PidNamespace,
     /// The socket inside, listening.

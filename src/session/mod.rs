@@ -12,6 +12,7 @@ pub mod decode;
 pub mod exec;
 pub mod floor;
 mod held;
+pub mod hostroot;
 pub mod inside;
 pub mod interrupt;
 pub mod judge;
