@@ -227,6 +227,7 @@ impl Details {
                 execution: execution.map(Box::new),
                 destination: None,
                 service: None,
+                remember_for: None,
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
@@ -370,6 +371,7 @@ mod tests {
                 execution: (words.0 == Access::Exec).then(|| Box::new(execution)),
                 destination: None,
                 service: None,
+                remember_for: None,
             };
             let parent = request.object.parent().unwrap_or_else(|| request.object.clone());
             let all = [
