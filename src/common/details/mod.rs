@@ -254,6 +254,7 @@ impl Details {
                 execution: execution.map(Box::new),
                 destination: destination.map(Box::new),
                 service,
+                remember_for: None,
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
