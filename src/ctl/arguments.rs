@@ -8,6 +8,7 @@ use clap::Parser;
 
 use crate::common::details::session_id;
 use crate::common::id::SessionId;
+use crate::common::wire::PASSED;
 use crate::policy::ProfileSelector;
 
 /// Run a command so that every change of a file outside its granted scope waits for a person's consent.
@@ -41,6 +42,10 @@ pub struct Arguments {
     /// Run the command as this user instead (name or number; for root only)
     #[arg(long, value_name = "NAME", conflicts_with = "session")]
     pub user: Option<String>,
+
+    /// Leave this open file descriptor, 3 to 255, to the command (can be given up to 8 times)
+    #[arg(long, value_name = "N", value_parser = passed, conflicts_with = "new_session")]
+    pub pass_fd: Vec<RawFd>,
 
     /// The audit log of --embedded
     #[arg(long, value_name = "FILE", requires = "embedded")]
@@ -90,6 +95,7 @@ impl Arguments {
             ("session", self.session.is_some()),
             ("new-session", self.new_session),
             ("user", self.user.is_some()),
+            ("pass-fd", !self.pass_fd.is_empty()),
             ("audit", self.audit.is_some()),
         ];
         match chosen.into_iter().find(|(_, is_chosen)| *is_chosen) {
@@ -170,6 +176,11 @@ fn events(text: &str) -> Result<EventsTo, String> {
     }
 }
 
+fn passed(text: &str) -> Result<RawFd, String> {
+    let number = text.parse().ok().filter(|number| PASSED.contains(number));
+    number.ok_or_else(|| "expected the number of an open file descriptor, 3 to 255".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +200,9 @@ mod tests {
             ("gated-run --audit /a true", MissingRequiredArgument),
             ("gated-run --session 123 true", ValueValidation),
             ("gated-run --session ../../etc true", ValueValidation),
+            ("gated-run --pass-fd 2 true", ValueValidation),
+            ("gated-run --pass-fd 256 true", ValueValidation),
+            ("gated-run --new-session --pass-fd 3", ArgumentConflict),
         ];
         for (line, expected) in cases {
             assert_eq!(parsed(line).err(), Some(expected), "{line}");

@@ -103,11 +103,17 @@ fn serve_one(session: &Session, socket: OwnedFd, peer: &Process) {
     }
     let Ok(Some(received)) = caller.receive() else { return };
     let FromCaller::Start(start) = received.message else { return };
+    if !start.passed.is_empty() {
+        return;
+    }
     let Ok(files) = received.fds.try_into() else { return };
     match session.begin() {
-        Some(place) => {
-            attend::run(session, place, Order { start: *start, files, parent, is_from_inside: true }, &caller)
-        }
+        Some(place) => attend::run(
+            session,
+            place,
+            Order { start: *start, files, passed: Vec::new(), parent, is_from_inside: true },
+            &caller,
+        ),
         None => {
             let _ = caller.send(&ToCaller::Failed("too many calls of this session are running".into()), &[]);
         }
