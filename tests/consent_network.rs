@@ -244,11 +244,7 @@ fn a_reverse_name_is_a_hint_and_cannot_draw() {
             let title: String = shown.lines().take_while(|line| !line.is_empty()).collect();
             assert!(title.contains("192.0.2.7:443") && !title.contains("npmjs"), "{shown}");
             assert!(shown.contains("hint (unverified): "), "{shown}");
-            assert_eq!(
-                shown.matches("d = deny").count(),
-                1 + usize::from(hint.starts_with(b"registry.npmjs.org:443 on")),
-                "{shown}"
-            );
+            assert_eq!(shown.lines().filter(|line| line.starts_with("d = deny")).count(), 1, "{shown}");
         }
         let Drawing { summary, body, .. } = notified(request);
         assert_eq!(summary, "curl wants to connect to 192.0.2.7:443");
@@ -397,8 +393,7 @@ fn what_a_person_would_tell_apart_is_several_prompts() {
         (socket("/run/a", None), socket("/run/b", None)),
         (socket("/run/a", None), socket("/run/a", Some(Service::SshAgent))),
     ] {
-        let (count, settled) = prompts([one.clone(), other.clone()]);
-        assert_eq!((count, settled.len()), (2, 1), "{one:?} {other:?}");
+        assert_eq!(prompts([one.clone(), other.clone()]).0, 2, "{one:?} {other:?}");
     }
 }
 
@@ -459,5 +454,5 @@ fn every_line_of_a_request_ends_where_it_must() {
         }
     }
     let shown: Vec<String> = lines.iter().map(|line| format!("{} {}", line.label, line.within(20))).collect();
-    assert_eq!(shown, ["host …0.evil.example:443", "domain evil.example", "address 192.0.2.66"]);
+    assert_eq!(shown, ["host …g0.evil.example:443", "domain evil.example", "address 192.0.2.66"]);
 }

@@ -58,6 +58,8 @@ const SUMMARY: usize = 46;
 /// Columns of the program's name and of a user's in it, and what is left to a path at the least.
 const NAME: usize = 16;
 const PATH: usize = 20;
+/// What is left to a host at the least; its end, and all of it stands in the body.
+const HOST: usize = 24;
 /// Columns of a line of the body, and of a command in it.
 const LINE: usize = 200;
 const COMMAND: usize = 1000;
@@ -226,7 +228,7 @@ fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
     let left = SUMMARY.saturating_sub(text::columns(&summary)).max(PATH);
     match (&request.execution, &request.destination) {
         (Some(execution), _) => summary.push_str(&fitted(left, |columns| brief(&execution.argv, columns))),
-        (None, Some(destination)) => summary.push_str(&words::place(destination, left)),
+        (None, Some(destination)) => summary.push_str(&words::place(destination, left.max(HOST))),
         (None, None) => match request.service {
             Some(service) => summary.push_str(words::called(service)),
             None => summary.push_str(&place(&request.object, person, left)),

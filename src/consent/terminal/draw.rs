@@ -149,11 +149,8 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, 
         Some(execution) if execution.is_first => {
             page.flow(Worth::Needed, "gated: gated-run was told to run this command");
         }
-        // A name takes two lines at the most; all of it stands below.
-        _ => page.flow(
-            Worth::Needed,
-            &format!("gated: {name} wants to {}", words::intent(request, columns.saturating_mul(2))),
-        ),
+        // A name takes a line at the most, with its end; all of it stands below.
+        _ => page.flow(Worth::Needed, &format!("gated: {name} wants to {}", words::intent(request, columns))),
     }
     page.air();
     for field in fields(prompt, object_lines) {
@@ -285,10 +282,12 @@ impl Page {
                 line.push(' ');
             }
             line.push_str(word);
+            // One word may take several lines.
+            let mut pieces = text::wrapped(&line, self.columns);
+            line = pieces.pop().unwrap_or_default();
+            pieces.into_iter().for_each(|piece| self.push(worth, piece));
         }
-        for piece in text::wrapped(&line, self.columns) {
-            self.push(worth, piece);
-        }
+        self.push(worth, line);
     }
 
     /// What stands before the lines of a field, and how many columns are left for them.

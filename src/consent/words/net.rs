@@ -65,11 +65,15 @@ fn on_host(destination: &Destination) -> &'static str {
 }
 
 /// Who can connect to what listens there, to follow a comma.
-pub fn who_reaches(destination: &Destination) -> &'static str {
+pub fn who_reaches(destination: &Destination) -> String {
+    format!("where {} can reach it", reachers(destination))
+}
+
+fn reachers(destination: &Destination) -> &'static str {
     let is_everywhere = destination.ip().is_some_and(|address| address.is_unspecified());
     match destination.zone() {
-        Some(Zone::Loopback) if !is_everywhere => "where every program of this machine can reach it",
-        _ => "where other machines can reach it",
+        Some(Zone::Loopback) if !is_everywhere => "every program of this machine",
+        _ => "other machines",
     }
 }
 
@@ -115,7 +119,7 @@ pub fn lines(request: &Request) -> Vec<Line> {
 
 fn of_listening(destination: &Destination) -> Vec<Line> {
     let address = Line::new("address", true, destination.to_string());
-    vec![address, Line::new("reached by", true, who_reaches(destination).replacen("where ", "", 1))]
+    vec![address, Line::new("reached by", true, reachers(destination).to_owned())]
 }
 
 fn of_reaching(destination: &Destination) -> Vec<Line> {
@@ -131,9 +135,10 @@ fn of_reaching(destination: &Destination) -> Vec<Line> {
     }
     if let Place::Address { address, names } = &destination.place {
         let shown = if first.is_some() { address.ip().to_string() } else { address.to_string() };
-        let unnamed = if first.is_none() { ", which was not looked up by a name" } else { "" };
-        let zone = destination.zone().and_then(of_zone).map(|zone| format!("; {zone}")).unwrap_or_default();
-        lines.push(Line::new("address", true, format!("{shown}{unnamed}{zone}")));
+        let unnamed = if first.is_none() { " (no name was looked up for it)" } else { "" };
+        lines.push(Line::new("address", true, format!("{shown}{unnamed}")));
+        let zone = destination.zone().and_then(of_zone);
+        lines.extend(zone.map(|zone| Line::new("which is", true, zone.to_owned())));
         if names.first().is_some_and(|named| named.by == Knowledge::HostsFile) {
             lines.push(Line::new("named by", false, "/etc/hosts of this machine".to_owned()));
         }
