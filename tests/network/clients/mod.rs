@@ -38,10 +38,14 @@ pub fn trials() -> impl Iterator<Item = (String, Box<dyn FnOnce() + Send>)> {
         let trial = |what: &str, run: fn(&Client)| -> (String, Box<dyn FnOnce() + Send>) {
             (format!("clients::{}_{what}", client.name), Box::new(move || run(client)))
         };
-        [
+        let mut trials = vec![
             trial("works_bare", Client::bare),
             trial("works_where_its_host_is_allowed", Client::allowed),
             trial("fails_at_once_where_it_is_denied", Client::denied),
-        ]
+        ];
+        if client.connects {
+            trials.push(trial("fails_at_once_where_its_port_is_denied", Client::denied_port));
+        }
+        trials
     })
 }
