@@ -16,6 +16,7 @@
 //! | [`mod@variables`] | environment variables that carry code |
 //! | [`network`] | the verdict on names, connections and listening sockets |
 //! | [`sockets`] | the verdict on unix sockets, and which service is behind one |
+//! | [`publish`] | whether a session may be reached where whoever starts it says |
 //! | [`grants`] | the answers that outlive their request |
 //! | `commands` | how far an answer to an execve(2) reaches |
 //! | [`explain`] | a verdict in words |
@@ -40,6 +41,7 @@ pub mod model;
 pub mod network;
 pub mod plan;
 mod programs;
+pub mod publish;
 mod reading;
 pub mod regions;
 pub mod sockets;

@@ -17,12 +17,14 @@ use super::hostroot::HostRoot;
 use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
+use super::net::Network;
 use super::perform::Performer;
 use super::reads::survey::Survey;
 use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
 use super::upstream::BrokerLink;
+use crate::common::errno::Errno;
 use crate::common::id::SessionId;
 use crate::common::path::RawPath;
 use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
@@ -37,6 +39,7 @@ use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{FromInit, NativeRoot, ToInit};
 use crate::tool::mounts::{MountError, Places, build_view};
 use crate::tool::namespaces::start_init;
+use crate::tool::network as tool_network;
 use crate::tool::privileges::{PrivilegeError, leave_root, with_file_rights_of};
 use crate::tool::syscalls::Features;
 
@@ -237,11 +240,14 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
-    let (ours, theirs) = link::pair().map_err(step("make a socket for init"))?;
-    let (init_link, supervisor) = (Link::new(ours), Link::new(theirs));
+    let pair = || link::pair().map_err(step("make a socket for init"));
+    let ((ours, theirs), (our_sockets, their_sockets)) = (pair()?, pair()?);
+    let init_link = Link::new(ours);
+    let supervisor = init::Supervisor { orders: Link::new(theirs), sockets: Link::new(their_sockets) };
     let init_order = InitOrder {
         user: &launch.user,
         network: launch.network,
+        ipv6: tool_network::reaches_ipv6(),
         scratch: &scratch.native,
         landlock_abi_min: launch.landlock_abi_min,
         features,
@@ -251,7 +257,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         if let Some(reunion) = &mut reunion
             && let Err(error) = forget(&mut reunion.token.0)
         {
-            return init::give_up(&supervisor, &error);
+            return init::give_up(&supervisor.orders, &error);
         }
         init::run(&init_order, &supervisor)
     });
@@ -283,15 +289,18 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         None => None,
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
-        Ok((landlock_abi, performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?))
+        let network = own_network(&launch, our_sockets)?;
+        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?;
+        Ok((landlock_abi, performer, network))
     });
     match prepared {
-        Ok((landlock_abi, performer)) => Ok(Parts {
+        Ok((landlock_abi, performer, network)) => Ok(Parts {
             launch,
             profile,
             init,
             init_link,
             performer,
+            network,
             outer_proc,
             host_root,
             landlock_abi,
@@ -342,6 +351,16 @@ fn wait_for(init: &Link<ToInit, FromInit>) -> Result<(u32, Vec<NativeRoot>), Lau
         Ok(None) => Err(LaunchError::Init("it ended while it was being prepared".into())),
         Err(error) => Err(LaunchError::Init(error.to_string())),
     }
+}
+
+/// The session's own network, if it is to have one; `link` is that on which init makes sockets.
+fn own_network(launch: &Launch, link: OwnedFd) -> Result<Option<Arc<Network>>, LaunchError> {
+    if launch.network != wire::Network::Own {
+        return Ok(None);
+    }
+    let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
+    let network = Network::new(link).map_err(failed)?;
+    Ok(Some(Arc::new(network)))
 }
 
 /// What judges and carries out the attempts of all calls.

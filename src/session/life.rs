@@ -13,6 +13,7 @@ use super::calls::{Calls, Place};
 use super::hostroot::HostRoot;
 use super::inside::{self, PidNamespace};
 use super::kin::Kin;
+use super::net::Network;
 use super::perform::Performer;
 use super::reads::{Court, HeldReads};
 use super::reunion::{Reunion, SOON_GONE};
@@ -50,6 +51,8 @@ pub struct Parts {
     /// To start calls.
     pub init_link: Link<ToInit, FromInit>,
     pub performer: Arc<Performer>,
+    /// `None` if the session is in the host's.
+    pub network: Option<Arc<Network>>,
     /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
     pub outer_proc: OwnedFd,
     /// The host's view of the file system.

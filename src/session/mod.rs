@@ -20,6 +20,8 @@ pub mod kin;
 pub mod launch;
 pub mod life;
 pub mod listener;
+pub mod names;
+pub mod net;
 pub mod perform;
 pub mod pool;
 pub mod procthread;

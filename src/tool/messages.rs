@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::wire::Ended;
 
@@ -40,6 +41,18 @@ pub enum FromInit {
     },
     Failed(String),
 }
+
+/// From the supervisor to init on a link of its own: a socket of the session's network is wanted, socket(2).
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct SocketOrder {
+    pub domain: u16,
+    pub kind: u32,
+    /// 0 for the usual one.
+    pub protocol: u32,
+}
+
+/// The answer to a [`SocketOrder`]; the socket comes with it, close-on-exec.
+pub type SocketMade = Result<(), Errno>;
 
 /// From the supervisor to a call: [`ToCall::Go`] first and once. The leader hears all of it, and passes on what is for the
 /// command's child. The end of this direction says that nobody wants the call any more.
