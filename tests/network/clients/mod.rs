@@ -1,5 +1,6 @@
 //! Real clients of real servers: each bare, where its host is allowed, and where it is denied.
 
+pub mod asked;
 mod case;
 mod databases;
 mod git;
@@ -9,15 +10,11 @@ mod node;
 mod packages;
 mod python;
 mod resolvers;
-mod served;
+pub mod served;
 mod shells;
 mod web;
 
 use case::Client;
-
-use crate::Test;
-
-pub const TESTS: &[Test] = served::TESTS;
 
 const CLIENTS: &[&[Client]] = &[
     databases::CLIENTS,
