@@ -16,6 +16,7 @@ pub const CLIENTS: &[Client] = &[Client {
     says: "hello from www.example.org\ntls hello from www.example.org\nmany 200 failures 0\n\
            hello from www.example.org\ntls hello from www.example.org\nmany 200 failures 0\n",
     refused: &["lookup www.example.org"],
+    connects: true,
 }];
 
 fn servers(world: &World) -> Servers {
