@@ -24,6 +24,7 @@ use super::reads::survey::Survey;
 use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
+use super::start::bus_names;
 use super::upstream::BrokerLink;
 use crate::common::errno::Errno;
 use crate::common::id::SessionId;
@@ -34,6 +35,7 @@ use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
 use crate::policy::sockets::Services;
+use crate::tool::busproxy::{BusProxy, BusProxyError};
 use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
@@ -84,6 +86,8 @@ pub enum LaunchError {
         "kernel.yama.ptrace_scope is {0}: with it no program can be judged, which this profile asks for; set it to 1"
     )]
     Yama(String),
+    #[error(transparent)]
+    BusProxy(#[from] BusProxyError),
     #[error("{0}")]
     Init(String),
 }
@@ -239,8 +243,11 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let features = Features { judged_programs, debugging: profile.debug };
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
+    let host_mounts = fs::File::open("/proc/self/ns/mnt").map_err(step("open the mount namespace"))?;
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
+    let bus_proxy = BusProxy::start(bus_names(&profile), &launch.user, &host_mounts)?;
+    drop(host_mounts);
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
     let pair = || link::pair().map_err(step("make a socket for init"));
     let ((ours, theirs), (our_sockets, their_sockets)) = (pair()?, pair()?);
@@ -308,6 +315,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
             network,
             outer_proc,
             host_root,
+            bus_proxy,
             landlock_abi,
             pid_namespace,
             inside,
