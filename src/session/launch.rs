@@ -18,6 +18,7 @@ use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
 use super::net::Network;
+use super::net::names::NoNames;
 use super::perform::Performer;
 use super::reads::survey::Survey;
 use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
@@ -234,7 +235,8 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     if judged_programs {
         check_yama(&outer_proc)?;
     }
-    let features = Features { judged_programs, debugging: profile.debug };
+    let features =
+        Features { judged_programs, debugging: profile.debug, own_network: launch.network == wire::Network::Own };
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
@@ -290,7 +292,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
         let network = own_network(&launch, our_sockets)?;
-        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?;
+        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref(), network.clone())?;
         Ok((landlock_abi, performer, network))
     });
     match prepared {
@@ -359,7 +361,7 @@ fn own_network(launch: &Launch, link: OwnedFd) -> Result<Option<Arc<Network>>, L
         return Ok(None);
     }
     let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
-    let network = Network::new(link).map_err(failed)?;
+    let network = Network::new(link, Arc::new(NoNames)).map_err(failed)?;
     Ok(Some(Arc::new(network)))
 }
 
@@ -371,6 +373,7 @@ fn performer(
     native: Vec<NativeRoot>,
     executor: Executor,
     reads: Option<&HeldReads>,
+    network: Option<Arc<Network>>,
 ) -> Result<Arc<Performer>, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
@@ -386,7 +389,7 @@ fn performer(
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)))))
+    Ok(Arc::new(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)), network)))
 }
 
 /// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3
