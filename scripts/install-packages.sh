@@ -15,6 +15,8 @@ util-linux:setpriv
 bench="
 $run
 dbus-daemon:dbus-daemon
+iproute2:/sbin/ip
+nftables:/sbin/nft
 "
 test="
 $run
@@ -23,6 +25,16 @@ iproute2:/sbin/ip
 nftables:/sbin/nft
 openssl:openssl
 curl:curl
+wget:wget
+openssh-client:ssh
+openssh-server:/usr/sbin/sshd
+musl-tools:musl-gcc
+python3-pip:/usr/lib/python3/dist-packages/pip
+python3-requests:/usr/lib/python3/dist-packages/requests
+python3-websockets:/usr/lib/python3/dist-packages/websockets
+python3-pycares:/usr/lib/python3/dist-packages/pycares
+libnetty-java:/usr/share/java/netty-transport.jar
+postgresql:/usr/lib/postgresql
 linux-libc-dev:/usr/include/asm-generic/unistd.h
 dash:dash
 tar:tar

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ use super::ownprofiles::{OwnProfileError, named_profile, own_profiles};
 use super::records::{self, Asked, RecordsError};
 use super::relay::SharedScreen;
 use super::service::{Command, Opening, Place, Running, Service, ServiceError};
+use super::start::{Given, published};
 use super::terminal;
 use crate::common::consent::ConsentAgent;
 use crate::consent::bus::{BusAgent, Registration, drive};
@@ -96,6 +98,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
             profiles,
             home,
             user: caller.other_user().map(str::to_owned),
+            given: Given { publish: arguments.publish.clone(), ssh_agent: caller.ssh_agent(&environment) },
         }),
     };
     // What is executed, which the person at the terminal may change.
@@ -103,6 +106,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
     if let (true, Place::New(opening)) = (arguments.new_session, &place) {
         let session = runtime.block_on(async { Service::connect().await?.open_session(opening).await })?;
+        tell_published(&arguments.publish);
         println!("{session}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -113,6 +117,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         let (link, running) = hand_over(&service, &order, &place).await?;
         let Running { session, events, notes: of_policy } = running;
         debug!(%session, "gatedd has taken the command");
+        tell_published(&arguments.publish);
         for note in of_policy {
             eprintln!("gated-run: note: {note}");
         }
@@ -156,6 +161,12 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         eprintln!("{line}");
     }
     Ok(exit::report(ended?, &last.borrow()))
+}
+
+fn tell_published(addresses: &[SocketAddr]) {
+    for address in addresses {
+        eprintln!("gated-run: {}", published(*address));
+    }
 }
 
 /// The command to the daemon, and our end of its caller link. From now on the other end is the supervisor's alone.

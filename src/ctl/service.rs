@@ -8,6 +8,7 @@ use zbus::proxy::CacheProperties;
 use zbus::{Connection, Fd, OwnedVariant, Variant};
 
 use super::proxies::{Fields, ManagerProxy, Options};
+use super::start::Given;
 use crate::common::bus::ERROR_PREFIX;
 use crate::common::details::session_id;
 use crate::common::id::SessionId;
@@ -66,6 +67,7 @@ pub struct Opening {
     pub profiles: BTreeMap<String, String>,
     /// Another user for the command, for root.
     pub user: Option<String>,
+    pub given: Given,
 }
 
 /// Where a command is to run.
@@ -182,6 +184,13 @@ fn options_of(opening: &Opening) -> Options<'_> {
     if !opening.profiles.is_empty() {
         let texts = opening.profiles.iter().map(|(name, text)| (name.as_str(), text.as_bytes()));
         options.insert("profiles", Variant::from(texts.collect::<BTreeMap<_, _>>()));
+    }
+    if !opening.given.publish.is_empty() {
+        let addresses = opening.given.publish.iter().map(ToString::to_string);
+        options.insert("publish", Variant::from(addresses.collect::<Vec<String>>()));
+    }
+    if let Some(socket) = &opening.given.ssh_agent {
+        options.insert("ssh-agent", Variant::from(socket.as_bytes()));
     }
     if let Some(user) = &opening.user {
         options.insert("user", user.as_str().into());

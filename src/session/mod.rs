@@ -20,6 +20,7 @@ pub mod kin;
 pub mod launch;
 pub mod life;
 pub mod listener;
+pub mod names;
 pub mod net;
 pub mod perform;
 pub mod pool;

@@ -3,6 +3,7 @@
 //!
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
+mod clients;
 #[path = "../support/mod.rs"]
 mod support;
 mod world;
@@ -17,7 +18,8 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] = &[("world", world::TESTS)];
+const TESTS: &[(&str, &[Test])] =
+    &[("clients::asked", clients::asked::TESTS), ("clients::served", clients::served::TESTS), ("world", world::TESTS)];
 
 const INSIDE: &[&[Inside]] = &[world::INSIDE];
 
@@ -33,12 +35,13 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("failed at {}", panic.location().map(ToString::to_string).unwrap_or_default())
     }));
-    let trials = TESTS.iter().flat_map(|(module, tests)| {
-        tests.iter().map(move |(name, test)| {
-            Trial::test(format!("{module}::{name}"), move || {
-                test();
-                Ok(())
-            })
+    let tests = TESTS.iter().flat_map(|(module, tests)| {
+        tests.iter().map(move |(name, test)| (format!("{module}::{name}"), Box::new(test) as Box<dyn FnOnce() + Send>))
+    });
+    let trials = tests.chain(clients::trials()).map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
         })
     });
     libtest_mimic::run(&Arguments::from_iter(args), trials.collect()).exit_code()

@@ -2,6 +2,7 @@
 //! daemon; every argument is any local user's.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use zbus::fdo::DBusProxy;
@@ -19,6 +20,7 @@ use crate::common::access::Access;
 use crate::common::bus::{REQUESTS_PATH, SESSIONS_PATH};
 use crate::common::details;
 use crate::common::id::{GrantId, SessionId};
+use crate::common::net::canonical;
 use crate::common::path::RawPath;
 use crate::common::text;
 use crate::common::wire::{self, Start, WindowSize};
@@ -26,6 +28,7 @@ use crate::daemon::core::Core;
 use crate::daemon::live::Live;
 use crate::daemon::orders::{Caller, Into, Opening, Order};
 use crate::daemon::view::Held;
+use crate::policy::publish::MAX_PUBLISHED;
 
 /// Words of a command and of an environment at the most, and bytes of both: what execve(2) takes.
 const MOST_WORDS: usize = 1 << 16;
@@ -80,7 +83,23 @@ fn opening(options: &mut Options) -> Result<Opening, Error> {
         home: options.path("home")?,
         profiles: options.texts("profiles")?,
         user: options.take("user")?,
+        publish: published(options.take("publish")?.unwrap_or_default())?,
+        ssh_agent: options.path("ssh-agent")?,
     })
+}
+
+/// Addresses and ports in their canonical text.
+fn published(texts: Vec<String>) -> Result<Vec<SocketAddr>, Error> {
+    let wrong = || Error::InvalidOption("publish".into());
+    let read = |text: &String| {
+        let address: Option<SocketAddr> = text.parse().ok();
+        // Without an interface, of which no rule could speak.
+        let is_canonical = |own: &SocketAddr| {
+            canonical(own.ip()) == own.ip() && own.port() != 0 && own.to_string() == *text && !text.contains('%')
+        };
+        address.filter(is_canonical).ok_or_else(wrong)
+    };
+    if texts.len() > MAX_PUBLISHED { Err(wrong()) } else { texts.iter().map(read).collect() }
 }
 
 fn words(words: Vec<Vec<u8>>, what: &'static str) -> Result<Vec<Vec<u8>>, Error> {
