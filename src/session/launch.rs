@@ -17,6 +17,7 @@ use super::hostroot::HostRoot;
 use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
+use super::names;
 use super::net::Network;
 use super::perform::Performer;
 use super::reads::survey::Survey;
@@ -237,7 +238,14 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let features = Features { judged_programs, debugging: profile.debug };
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
-    let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
+    let files = (launch.network == wire::Network::Own).then(|| names::files::of_host(&*host_root));
+    let inside = build_view(&Places {
+        user: &launch.user,
+        workspace: &launch.workspace,
+        cwd: &launch.directory,
+        files: files.as_ref(),
+    })?;
+    drop(files);
 
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
     let pair = || link::pair().map_err(step("make a socket for init"));
@@ -290,17 +298,19 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
         let network = own_network(&launch, our_sockets)?;
+        let resolver = network.as_ref().map(|network| own_names(network, &host_root)).transpose()?;
         let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?;
-        Ok((landlock_abi, performer, network))
+        Ok((landlock_abi, performer, network, resolver))
     });
     match prepared {
-        Ok((landlock_abi, performer, network)) => Ok(Parts {
+        Ok((landlock_abi, performer, network, resolver)) => Ok(Parts {
             launch,
             profile,
             init,
             init_link,
             performer,
             network,
+            resolver,
             outer_proc,
             host_root,
             landlock_abi,
@@ -361,6 +371,14 @@ fn own_network(launch: &Launch, link: OwnedFd) -> Result<Option<Arc<Network>>, L
     let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
     let network = Network::new(link).map_err(failed)?;
     Ok(Some(Arc::new(network)))
+}
+
+/// What answers the session's questions for names.
+fn own_names(network: &Network, host_root: &Arc<HostRoot>) -> Result<names::Resolver, LaunchError> {
+    let failed = |errno: Errno| step("make the session's resolver")(io::Error::from_raw_os_error(errno.raw()));
+    let files: Arc<dyn names::host::HostFiles> = Arc::clone(host_root) as _;
+    let known = Arc::new(names::Known::new(Arc::clone(&files)));
+    names::Resolver::bind(&network.inner, files, known).map_err(failed)
 }
 
 /// What judges and carries out the attempts of all calls.
