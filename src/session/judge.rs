@@ -296,6 +296,11 @@ impl Judge {
         Permit(())
     }
 
+    /// A permit for what stays within the session: a socket that is served by one of its own processes.
+    pub fn permit_within_session(&self) -> Permit {
+        Permit(())
+    }
+
     /// The strictest verdict on the object and on what its change touches besides, and the grant, with who gave it, if one decided.
     fn verdict(&self, target: &dyn Held, wanted: &Wanted) -> Result<(Verdict, CallId, Option<Given>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
@@ -393,22 +398,30 @@ impl Judge {
     }
 
     fn put_question(&self, target: &dyn Held, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {
+        let (call, who) = (target.call_id()?, who_of(target, wanted)?);
+        // A person is asked about what the verdict is about, and by a name only where one gives anything.
+        let destination = wanted.destination.as_deref().map(|destination| {
+            let program = || Some(who.program.clone());
+            let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+            self.policy.as_asked(wanted.access, &Reaching { destination, program: &program }, call, &grants)
+        });
         let request = Request {
             id: RequestId::random().map_err(|_| Errno::ACCES)?,
             session: self.session.clone(),
-            call: target.call_id()?,
-            who: who_of(target, wanted)?,
+            call,
+            who,
             access: wanted.access,
             operation: wanted.operation,
-            object: wanted.object.clone(),
+            object: destination.as_ref().map_or_else(|| wanted.object.clone(), Destination::object),
             is_directory: wanted.is_directory,
             other: wanted.other.clone(),
             level: verdict.level,
             rule: self.policy.rule(verdict),
             remember: self.policy.remember(verdict),
+            remember_for: self.policy.remember_for(verdict),
             group: self.policy.group(verdict).map(str::to_owned),
             execution: execution_of(target, wanted)?,
-            destination: wanted.destination.as_deref().cloned().map(Box::new),
+            destination: destination.map(Box::new),
             service: wanted.service,
         };
         let request = Arc::new(request);

@@ -19,6 +19,7 @@ use super::judge::Judge;
 use super::life::{self, Parts};
 use super::names;
 use super::net::Network;
+use super::net::unix::UnixSockets;
 use super::perform::Performer;
 use super::reads::survey::Survey;
 use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
@@ -33,6 +34,7 @@ use crate::policy::decide::Policy;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
+use crate::policy::sockets::Services;
 use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
@@ -299,7 +301,10 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
         let network = own_network(&launch, our_sockets)?;
         let resolver = network.as_ref().map(|network| own_names(network, &host_root)).transpose()?;
-        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?;
+        let unix =
+            network.as_ref().map(|network| unix_sockets(&launch, network, &host_root, &outer_proc)).transpose()?;
+        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?.with_unix(unix);
+        let performer = Arc::new(performer);
         Ok((landlock_abi, performer, network, resolver))
     });
     match prepared {
@@ -381,6 +386,25 @@ fn own_names(network: &Network, host_root: &Arc<HostRoot>) -> Result<names::Reso
     names::Resolver::bind(&network.inner, files, known).map_err(failed)
 }
 
+/// What the session knows of unix sockets.
+fn unix_sockets(
+    launch: &Launch,
+    network: &Arc<Network>,
+    host_root: &Arc<HostRoot>,
+    outer_proc: &OwnedFd,
+) -> Result<UnixSockets, LaunchError> {
+    let failed = |errno: Errno| step("look at the session's sockets")(io::Error::from_raw_os_error(errno.raw()));
+    // As it was said to us, or where that leads: a socket is judged by the path that links lead to.
+    let canonical = |path: &RawPath| {
+        let agent = host_root.open_at(path, rustix::fs::OFlags::PATH)?;
+        host_root.path_of(&agent, outer_proc)
+    };
+    let ssh_agent = launch.ssh_agent.as_ref().map(|path| canonical(path).unwrap_or_else(|_| path.clone()));
+    let services = Services::new(&launch.user.home, launch.user.uid, ssh_agent);
+    let procfs = outer_proc.try_clone().map_err(step("duplicate a descriptor"))?;
+    UnixSockets::new(Arc::clone(network), Arc::clone(host_root), procfs, services).map_err(failed)
+}
+
 /// What judges and carries out the attempts of all calls.
 fn performer(
     launch: &Launch,
@@ -389,7 +413,7 @@ fn performer(
     native: Vec<NativeRoot>,
     executor: Executor,
     reads: Option<&HeldReads>,
-) -> Result<Arc<Performer>, LaunchError> {
+) -> Result<Performer, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
     profile
@@ -404,7 +428,7 @@ fn performer(
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)))))
+    Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads))))
 }
 
 /// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3

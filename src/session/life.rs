@@ -217,9 +217,9 @@ impl Session {
                 ToSession::Decided(decision) => judge.decided(decision),
                 ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
                 ToSession::Revoke(grant) => judge.revoke(grant),
-                ToSession::Start(start) => match callers_files(received.fds) {
-                    Some((caller, files)) => {
-                        self.start(Order { start: *start, files, parent: None, is_from_inside: false }, caller)
+                ToSession::Start(start) => match callers_files(received.fds, &start.passed) {
+                    Some((caller, files, passed)) => {
+                        self.start(Order { start: *start, files, passed, parent: None, is_from_inside: false }, caller)
                     }
                     // The broker passes on what a client gave it; there is nobody to tell.
                     None if self.parts.launch.ends == Ends::WhenStopped => {}
@@ -242,12 +242,14 @@ enum Last {
 }
 
 /// What comes with a [`Start`] from the broker, whose client chose it.
-fn callers_files(fds: Vec<OwnedFd>) -> Option<(CallerLink, CallersFiles)> {
+fn callers_files(fds: Vec<OwnedFd>, numbers: &[i32]) -> Option<(CallerLink, CallersFiles, Vec<OwnedFd>)> {
     let mut fds = fds.into_iter();
     let caller = CallerLink::over(fds.next()?)?;
     caller.limit_waits(CALLERS_PATIENCE).ok()?;
-    let files = fds.collect::<Vec<OwnedFd>>().try_into().ok()?;
-    Some((caller, files))
+    let files = [fds.next()?, fds.next()?, fds.next()?, fds.next()?];
+    let passed: Vec<OwnedFd> = fds.collect();
+    let fits = passed.len() == numbers.len() && wire::are_numbers_to_pass(numbers);
+    fits.then_some((caller, files, passed))
 }
 
 /// Runs a session to its end.

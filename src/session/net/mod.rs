@@ -4,6 +4,7 @@
 
 pub mod inner;
 mod raw;
+pub mod unix;
 
 use std::os::fd::OwnedFd;
 
