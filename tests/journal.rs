@@ -32,6 +32,8 @@ fn record(session: &str, object: &str, result: &'static str) -> AuditRecord {
         object: object.into(),
         other: None,
         exec: None,
+        destination: None,
+        service: None,
         edited: None,
         rule: Rule {
             profile: "coder".into(),

@@ -126,6 +126,24 @@ pub fn shown_within(text: &str, limit: usize) -> String {
     cut(&text.chars().map(unit).collect::<Vec<_>>(), limit, true)
 }
 
+/// Text that is in a notation of ours already, in `limit` columns at the most, with its end: what is too long loses its
+/// beginning. For names of hosts, of which the end says whose they are.
+pub fn ending_within(text: &str, limit: usize) -> String {
+    let whole = shown_within(text, usize::MAX);
+    if columns(&whole) <= limit {
+        return whole;
+    }
+    let mut room = limit.saturating_sub(1);
+    let mut kept: Vec<char> = Vec::new();
+    for character in whole.chars().rev() {
+        let Some(left) = room.checked_sub(character.width().unwrap_or(0)) else { break };
+        room = left;
+        kept.push(character);
+    }
+    let mark = if limit > 0 { "…" } else { "" };
+    mark.chars().chain(kept.into_iter().rev()).collect()
+}
+
 /// `counts`: whether to say how much is left out, if there is room for it.
 fn cut(units: &[Unit], limit: usize, counts: bool) -> String {
     if units.iter().map(|unit| unit.columns).sum::<usize>() <= limit {

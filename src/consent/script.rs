@@ -7,8 +7,11 @@
 //! object = "{workspace}/**"   # a pattern as in a profile; `~` and `{workspace}` are known
 //! program = "/usr/bin/git"    # the same, of what would run: for commands only
 //! argv = ["git", "push", "**"] # patterns on its words as in a profile: the first names the program for who reads it
+//! host = ["*.npmjs.org:443"]  # names or addresses with their ports: for connections and listening sockets only
+//! service = "@ssh_agent"      # what is behind a unix socket: for those only
 //! answer = "once"             # deny, once, session
-//! scope = "exact"             # exact, directory, tree; of commands exact, prefix, program
+//! scope = "exact"             # exact, directory, tree; of commands exact, prefix, program;
+//!                             # of connections exact, program, host, domain
 //! after = "200ms"             # how long to think: ms, s or m
 //! times = 1                   # how often it answers; absent: always
 //! ```
@@ -24,6 +27,7 @@ use crate::common::access::Access;
 use crate::common::argv::{ArgvError, ArgvPattern, Place, Strictness};
 use crate::common::consent::{Answer, Asking, ConsentAgent, Prompt};
 use crate::common::decision::Width;
+use crate::common::net::{HostTerm, HostTermError, Service};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::scope::Pattern;
@@ -62,6 +66,8 @@ struct Table {
     object: Option<Spanned<String>>,
     program: Option<Spanned<String>>,
     argv: Option<Spanned<Vec<Words>>>,
+    host: Option<Spanned<Words>>,
+    service: Option<Service>,
     answer: Word,
     #[serde(default)]
     scope: Width,
@@ -69,7 +75,7 @@ struct Table {
     times: Option<u32>,
 }
 
-/// One place of `argv`.
+/// One place of `argv`, or the hosts.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Words {
@@ -91,6 +97,8 @@ struct Entry {
     object: Option<Pattern>,
     program: Option<Pattern>,
     argv: Option<ArgvPattern>,
+    host: Option<Vec<HostTerm>>,
+    service: Option<Service>,
     answer: Answer,
     after: Duration,
     /// Uses left; `None` for any number.
@@ -121,6 +129,9 @@ impl Script {
             let read_words = |words: Spanned<Vec<Words>>| {
                 argv(words.get_ref()).map_err(|error| fail(words.span().start, format!("`argv`: {error}")))
             };
+            let read_hosts = |words: Spanned<Words>| {
+                hosts(words.get_ref()).map_err(|error| fail(words.span().start, format!("`host`: {error}")))
+            };
             let after = table.after.map_or(Ok(Duration::ZERO), |after| {
                 delay(after.get_ref()).ok_or_else(|| {
                     let message = "a delay of up to an hour was expected, such as \"200ms\", \"2s\" or \"1m\"";
@@ -132,6 +143,8 @@ impl Script {
                 object: read_pattern(table.object)?,
                 program: read_pattern(table.program)?,
                 argv: table.argv.map(read_words).transpose()?,
+                host: table.host.map(read_hosts).transpose()?,
+                service: table.service,
                 answer: match table.answer {
                     Word::Deny => Answer::Deny,
                     Word::Once => Answer::Once(table.scope),
@@ -151,6 +164,8 @@ impl Script {
                 && entry.access.is_none_or(|access| access == request.access)
                 && entry.object.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
                 && entry.fits_command(request)
+                && entry.fits_host(request)
+                && entry.service.is_none_or(|service| request.service == Some(service))
         };
         let Some(entry) = self.entries.iter_mut().find(fits) else { return (Answer::Deny, Duration::ZERO) };
         entry.left = entry.left.map(|left| left.saturating_sub(1));
@@ -169,6 +184,22 @@ impl Entry {
         let words = |pattern: &ArgvPattern| execution.words_left_out == 0 && pattern.matches(word, Strictness::Exact);
         self.program.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
             && self.argv.as_ref().is_none_or(words)
+    }
+}
+
+impl Entry {
+    /// Whether what the entry says of hosts holds for what would be reached, under any of its names as policy has it; always
+    /// where it says nothing of one. A name that is looked up has no port yet.
+    fn fits_host(&self, request: &Request) -> bool {
+        let Some(terms) = &self.host else { return true };
+        let Some(destination) = &request.destination else { return false };
+        terms.iter().any(|term| match destination.socket_address() {
+            Some(address) => {
+                term.matches_address(address.ip(), address.port())
+                    || destination.names().any(|name| term.matches_name(name, address.port()))
+            }
+            None => destination.names().any(|name| term.matches_name(name, term.ports.first())),
+        })
     }
 }
 
@@ -221,6 +252,13 @@ fn argv(words: &[Words]) -> Result<ArgvPattern, ArgvError> {
     ArgvPattern::new(words.iter().map(place).collect::<Result<_, _>>()?)
 }
 
+fn hosts(words: &Words) -> Result<Vec<HostTerm>, HostTermError> {
+    match words {
+        Words::One(host) => Ok(vec![host.parse()?]),
+        Words::Any(hosts) => hosts.iter().map(|host| host.parse()).collect(),
+    }
+}
+
 /// Milliseconds, seconds or minutes, as a whole number with its unit.
 fn delay(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit())?);
@@ -262,6 +300,22 @@ mod tests {
         assert!(read(r#"["**"]"#).unwrap_err().to_string().starts_with("a.toml:3:8: `argv`: the first word"));
         assert!(read(r#"["git", []]"#).unwrap_err().to_string().starts_with("a.toml:3:8: `argv`: an empty list"));
         assert!(read(r#"["git", 1]"#).is_err());
+    }
+
+    #[test]
+    fn hosts_and_services_are_known_words() {
+        let read = |line: &str| {
+            Script::parse("a.toml", &format!("[[answer]]\nanswer = \"once\"\n{line}\n"), &Places::default())
+        };
+        for good in
+            [r#"host = "example.org:443""#, r#"host = ["*.example.org:*", "[::1]:80"]"#, r#"service = "@docker""#]
+        {
+            assert!(read(good).is_ok(), "{good}");
+        }
+        assert!(
+            read(r#"host = "example.org""#).unwrap_err().to_string().starts_with("a.toml:3:8: `host`: `host:port`")
+        );
+        assert!(read(r#"service = "docker""#).unwrap_err().to_string().starts_with("a.toml:3:11: unknown variant"));
     }
 
     #[test]

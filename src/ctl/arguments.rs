@@ -1,6 +1,7 @@
 //! The command line of `gated-run`. Pure: words in, choices out.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,8 @@ use clap::Parser;
 
 use crate::common::details::session_id;
 use crate::common::id::SessionId;
+use crate::common::net::canonical;
+use crate::common::wire::PASSED;
 use crate::policy::ProfileSelector;
 
 /// Run a command so that every change of a file outside its granted scope waits for a person's consent.
@@ -41,6 +44,14 @@ pub struct Arguments {
     /// Run the command as this user instead (name or number; for root only)
     #[arg(long, value_name = "NAME", conflicts_with = "session")]
     pub user: Option<String>,
+
+    /// Let what listens on this port in the session be reached here, by programs of this machine; with an address of this
+    /// machine before it ([ADDRESS:]PORT, 0.0.0.0 for all of them) by others too. Can be given again
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = published, conflicts_with = "session")]
+    pub publish: Vec<SocketAddr>,
+    /// Leave this open file descriptor, 3 to 255, to the command (can be given up to 8 times)
+    #[arg(long, value_name = "N", value_parser = passed, conflicts_with = "new_session")]
+    pub pass_fd: Vec<RawFd>,
 
     /// The audit log of --embedded
     #[arg(long, value_name = "FILE", requires = "embedded")]
@@ -90,6 +101,8 @@ impl Arguments {
             ("session", self.session.is_some()),
             ("new-session", self.new_session),
             ("user", self.user.is_some()),
+            ("publish", !self.publish.is_empty()),
+            ("pass-fd", !self.pass_fd.is_empty()),
             ("audit", self.audit.is_some()),
         ];
         match chosen.into_iter().find(|(_, is_chosen)| *is_chosen) {
@@ -144,6 +157,21 @@ fn profile(text: &str) -> Result<ProfileSelector, String> {
     }
 }
 
+/// Numbers only: what a name leads to may change.
+fn published(text: &str) -> Result<SocketAddr, String> {
+    const EXPECTED: &str = "expected a port from 1 to 65535, or ADDRESS:PORT such as 0.0.0.0:3000 or [::1]:3000";
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let address = match is_number {
+        true => text.parse().ok().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+        false => text
+            .parse()
+            .ok()
+            .filter(|address: &SocketAddr| !matches!(address, SocketAddr::V6(six) if six.scope_id() != 0)),
+    };
+    let address = address.filter(|address| address.port() != 0).ok_or(EXPECTED)?;
+    Ok(SocketAddr::new(canonical(address.ip()), address.port()))
+}
+
 fn session(text: &str) -> Result<SessionId, String> {
     session_id(text)
         .map_err(|_| "expected the 8 hexadecimal digits of a session, as gatedctl sessions shows them".into())
@@ -170,6 +198,11 @@ fn events(text: &str) -> Result<EventsTo, String> {
     }
 }
 
+fn passed(text: &str) -> Result<RawFd, String> {
+    let number = text.parse().ok().filter(|number| PASSED.contains(number));
+    number.ok_or_else(|| "expected the number of an open file descriptor, 3 to 255".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +222,10 @@ mod tests {
             ("gated-run --audit /a true", MissingRequiredArgument),
             ("gated-run --session 123 true", ValueValidation),
             ("gated-run --session ../../etc true", ValueValidation),
+            ("gated-run --session 0123abcd --publish 3000 true", ArgumentConflict),
+            ("gated-run --pass-fd 2 true", ValueValidation),
+            ("gated-run --pass-fd 256 true", ValueValidation),
+            ("gated-run --new-session --pass-fd 3", ArgumentConflict),
         ];
         for (line, expected) in cases {
             assert_eq!(parsed(line).err(), Some(expected), "{line}");
@@ -200,6 +237,37 @@ mod tests {
         ] {
             assert!(parsed(line).is_ok(), "{line}");
         }
+    }
+
+    #[test]
+    fn published_is_a_port_of_this_machine() {
+        for (text, expected) in [
+            ("3000", "127.0.0.1:3000"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("[::1]:3000", "[::1]:3000"),
+            ("[::ffff:192.0.2.7]:3000", "192.0.2.7:3000"),
+        ] {
+            assert_eq!(published(text).map(|address| address.to_string()), Ok(expected.to_owned()), "{text}");
+        }
+        for wrong in [
+            "",
+            "0",
+            "65536",
+            "+1",
+            " 1",
+            ":3000",
+            "localhost:3000",
+            "127.0.0.1",
+            "127.1:3000",
+            "::1:3000",
+            "*:1",
+            "[fe80::1%2]:1",
+        ] {
+            assert!(published(wrong).is_err(), "{wrong}");
+        }
+        let both = parsed("gated-run --publish 3000 --publish 0.0.0.0:3001 true").unwrap();
+        assert_eq!(both.publish.len(), 2);
+        assert_eq!(both.check_inside(), Err(ArgumentError::Inside("publish")));
     }
 
     #[test]

@@ -77,6 +77,12 @@ impl Caller {
         std::fs::canonicalize(self.tool.home.as_path()).map_or_else(|_| self.tool.home.clone(), RawPath::from)
     }
 
+    /// Where the caller's ssh agent listens, if the tool is theirs: another user's tool has no business with it.
+    pub fn ssh_agent(&self, own: &Environment) -> Option<RawPath> {
+        let socket = own.get(b"SSH_AUTH_SOCK").filter(|_| self.other_user().is_none())?;
+        crate::daemon::bus::path(socket.to_vec())
+    }
+
     /// The tool's environment: the caller's, with the words that sudo or root's login made wrong put right.
     pub fn environment_for(&self, own: &Environment) -> Vec<Vec<u8>> {
         let mut variables = own.0.clone();

@@ -17,10 +17,10 @@ use super::caller::{Caller, CallerError, Environment};
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::exit;
-use super::order::{Directory, Order, OrderError};
+use super::order::{Directory, Order, OrderError, Passed};
 use super::records::{self, RecordsError};
 use super::relay::SharedScreen;
-use super::start::{self, StartError, Started};
+use super::start::{self, Given, StartError, Started, published};
 use super::terminal;
 use crate::common::wire::{FromSession, ToSession};
 use crate::consent::script::Places;
@@ -30,6 +30,7 @@ use crate::daemon::broker::{Broker, BrokerConfig};
 use crate::daemon::events::Events;
 use crate::daemon::pending::SessionTerms;
 use crate::policy::ProfileSelector;
+use crate::policy::publish::{self, Unpublished};
 use crate::tool::link::Received;
 use crate::tool::privileges::{PrivilegeError, leave_root};
 
@@ -47,6 +48,8 @@ pub enum EmbeddedError {
     #[error(transparent)]
     Order(#[from] OrderError),
     #[error(transparent)]
+    Unpublished(#[from] Unpublished),
+    #[error(transparent)]
     Client(#[from] ClientError),
     #[error("{0}")]
     Session(String),
@@ -63,6 +66,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     if !geteuid().is_root() {
         return Err(CallerError::NotRoot.into());
     }
+    let passed = Passed::take(&arguments.pass_fd)?;
     let environment = Environment::own();
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
@@ -73,6 +77,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         ProfileSelector::Name(_) => None,
     };
     let mut profile = start::load_profile(&caller, selector, &directory)?;
+    publish::check(&profile, &arguments.publish)?;
     let consent = arguments.consent();
     let places = Places { home: Some(profile.home.clone()), workspace: profile.workspace.clone() };
     let asked = records::open_consent(&caller, &places, &consent)?;
@@ -84,9 +89,13 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         eprintln!("gated-run: note: {note}");
     }
     let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
-    let order = Order::new(&command, caller.environment_for(&environment), &directory)?;
+    let order = Order::new(&command, caller.environment_for(&environment), &directory, passed)?;
 
-    let started = start::start(&caller, &profile, &directory, &order)?;
+    for address in &arguments.publish {
+        eprintln!("gated-run: {}", published(*address));
+    }
+    let given = Given { publish: arguments.publish, ssh_agent: caller.ssh_agent(&environment) };
+    let started = start::start(&caller, &profile, &directory, &order, given)?;
     leave_root(&caller.invoking, false)?;
     debug!(session = %started.session, "started");
 

@@ -15,9 +15,11 @@ use tracing::debug;
 use crate::common::access::Access;
 use crate::common::decision::Outcome;
 use crate::common::id::CallId;
+use crate::common::net::{Service, Transport};
 use crate::common::path::RawPath;
+use crate::common::request::Operation;
 use crate::common::text::{self, Untrusted};
-use crate::daemon::denials::Denials;
+use crate::daemon::denials::{Attempt, Denials};
 use crate::daemon::events::Events;
 use crate::tool::descriptors::watched;
 
@@ -33,8 +35,11 @@ struct Told {
     #[serde(default)]
     call: u32,
     access: Option<Access>,
+    operation: Option<Operation>,
     object: Option<String>,
     exec: Option<ToldExec>,
+    destination: Option<ToldDestination>,
+    service: Option<Service>,
     decision: Option<Outcome>,
 }
 
@@ -42,6 +47,12 @@ struct Told {
 #[derive(Debug, Deserialize)]
 struct ToldExec {
     argv: Vec<String>,
+}
+
+/// What of a destination counts here.
+#[derive(Debug, Deserialize)]
+struct ToldDestination {
+    transport: Transport,
 }
 
 /// Reads a pipe of events.
@@ -158,7 +169,16 @@ impl EventPipe {
             let bytes = |text: String| text::unescaped(&text).unwrap_or_else(|| text.into_bytes());
             let command = told.exec.map(|exec| exec.argv.into_iter().map(|word| Untrusted::new(bytes(word))));
             let command: Option<Vec<Untrusted>> = command.map(Iterator::collect);
-            self.denials.count(access, &RawPath::new(bytes(object)), command.as_deref(), decision);
+            let attempt = Attempt {
+                access,
+                // Of an event that does not say it, only words for files would need it.
+                operation: told.operation.unwrap_or(Operation::OpenWrite),
+                object: &RawPath::new(bytes(object)),
+                command: command.as_deref(),
+                transport: told.destination.map(|destination| destination.transport),
+                service: told.service,
+            };
+            self.denials.count(&attempt, decision);
         }
     }
 }
@@ -199,6 +219,10 @@ mod tests {
         "\n",
         r#"{"event":"denied","call":1,"access":"exec","object":"/usr/bin/git","exec":{"argv":["git","a b"]},"decision":"denied"}"#,
         "\n",
+        r#"{"event":"denied","call":1,"access":"connect","operation":"look-up","object":"example.org","destination":{"names":["example.org"],"transport":"tcp"},"decision":"denied"}"#,
+        "\n",
+        r#"{"event":"denied","call":1,"access":"unix","operation":"connect-socket","object":"/run/docker.sock","service":"@docker","decision":"not_permitted"}"#,
+        "\n",
         "nonsense\n",
         r#"{"event":"call_ended","call":1,"exit_code":0}"#,
         "\n",
@@ -215,6 +239,8 @@ mod tests {
                 "gated: denied: write /c: the person who was asked said no; this is final, do not retry",
                 "gated: denied: write /e\\x1b: nobody answered in time; this is final, do not retry",
                 "gated: denied: run git 'a b' (/usr/bin/git): the person who was asked said no; this is final, do not retry",
+                "gated: denied: look up example.org: the person who was asked said no; this is final, do not retry",
+                "gated: denied: talk to /run/docker.sock (@docker): it is not permitted here; this is final, do not retry",
             ]
         );
         let (lines, _) = read_all(LINES.as_bytes(), 2, true, None);

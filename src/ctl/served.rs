@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
@@ -20,11 +21,12 @@ use super::client::{Client, ClientError};
 use super::clientlink;
 use super::eventpipe::EventPipe;
 use super::exit;
-use super::order::{self, Directory, Order, OrderError};
+use super::order::{self, Directory, Order, OrderError, Passed};
 use super::ownprofiles::{OwnProfileError, named_profile, own_profiles};
 use super::records::{self, Asked, RecordsError};
 use super::relay::SharedScreen;
 use super::service::{Command, Opening, Place, Running, Service, ServiceError};
+use super::start::{Given, published};
 use super::terminal;
 use crate::common::consent::ConsentAgent;
 use crate::consent::bus::{BusAgent, Registration, drive};
@@ -63,6 +65,7 @@ fn step(what: &'static str) -> impl FnOnce(io::Error) -> ServedError {
 
 /// Runs the command to its end, or opens a session for others.
 pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
+    let passed = Passed::take(&arguments.pass_fd)?;
     let environment = Environment::own();
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
@@ -73,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let places = Places { home: Some(home.clone()), workspace: Some(directory.path.clone()) };
     let asked = records::open_consent(&caller, &places, &choice)?;
     let command: Vec<Vec<u8>> = arguments.command.iter().cloned().map(OsStringExt::into_vec).collect();
-    let order = Order::new(&command, caller.environment_for(&environment), &directory)?;
+    let order = Order::new(&command, caller.environment_for(&environment), &directory, passed)?;
     if caller.is_root_for_another() {
         leave_root(&caller.invoking, false)?;
     }
@@ -95,6 +98,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
             profiles,
             home,
             user: caller.other_user().map(str::to_owned),
+            given: Given { publish: arguments.publish.clone(), ssh_agent: caller.ssh_agent(&environment) },
         }),
     };
     // What is executed, which the person at the terminal may change.
@@ -102,6 +106,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
     if let (true, Place::New(opening)) = (arguments.new_session, &place) {
         let session = runtime.block_on(async { Service::connect().await?.open_session(opening).await })?;
+        tell_published(&arguments.publish);
         println!("{session}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -112,6 +117,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         let (link, running) = hand_over(&service, &order, &place).await?;
         let Running { session, events, notes: of_policy } = running;
         debug!(%session, "gatedd has taken the command");
+        tell_published(&arguments.publish);
         for note in of_policy {
             eprintln!("gated-run: note: {note}");
         }
@@ -157,6 +163,12 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     Ok(exit::report(ended?, &last.borrow()))
 }
 
+fn tell_published(addresses: &[SocketAddr]) {
+    for address in addresses {
+        eprintln!("gated-run: {}", published(*address));
+    }
+}
+
 /// The command to the daemon, and our end of its caller link. From now on the other end is the supervisor's alone.
 async fn hand_over(
     service: &Service,
@@ -175,6 +187,7 @@ async fn hand_over(
         ignored_signals: order.start.ignored_signals,
         on_terminal: order.start.on_terminal,
         window: order.start.window,
+        passed: order.start.passed.iter().copied().zip(order.passed()).collect(),
     };
     let running = service.run(&command, place).await?;
     Ok((link, running))

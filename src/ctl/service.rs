@@ -2,12 +2,13 @@
 //! policy file.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, Fd, OwnedVariant, Variant};
 
 use super::proxies::{Fields, ManagerProxy, Options};
+use super::start::Given;
 use crate::common::bus::ERROR_PREFIX;
 use crate::common::details::session_id;
 use crate::common::id::SessionId;
@@ -66,6 +67,7 @@ pub struct Opening {
     pub profiles: BTreeMap<String, String>,
     /// Another user for the command, for root.
     pub user: Option<String>,
+    pub given: Given,
 }
 
 /// Where a command is to run.
@@ -88,6 +90,8 @@ pub struct Command<'a> {
     pub ignored_signals: u64,
     pub on_terminal: [bool; 3],
     pub window: Option<WindowSize>,
+    /// By the numbers that the command is to have them at, ascending.
+    pub passed: Vec<(RawFd, BorrowedFd<'a>)>,
 }
 
 /// A command that was taken; how it fares comes over the link.
@@ -141,6 +145,12 @@ impl Service {
         if let Some(window) = command.window {
             options.insert("window", Variant::from((window.rows, window.columns)));
         }
+        if !command.passed.is_empty() {
+            let numbers: Vec<i32> = command.passed.iter().map(|(number, _)| *number).collect();
+            let files: Vec<Fd<'_>> = command.passed.iter().map(|(_, file)| Fd::from(*file)).collect();
+            options.insert("passed", Variant::from(numbers));
+            options.insert("passed-fds", Variant::from(files));
+        }
         options.insert("events", true.into());
         let argv: Vec<&[u8]> = command.argv.iter().map(Vec::as_slice).collect();
         let environment: Vec<&[u8]> = command.environment.iter().map(Vec::as_slice).collect();
@@ -174,6 +184,13 @@ fn options_of(opening: &Opening) -> Options<'_> {
     if !opening.profiles.is_empty() {
         let texts = opening.profiles.iter().map(|(name, text)| (name.as_str(), text.as_bytes()));
         options.insert("profiles", Variant::from(texts.collect::<BTreeMap<_, _>>()));
+    }
+    if !opening.given.publish.is_empty() {
+        let addresses = opening.given.publish.iter().map(ToString::to_string);
+        options.insert("publish", Variant::from(addresses.collect::<Vec<String>>()));
+    }
+    if let Some(socket) = &opening.given.ssh_agent {
+        options.insert("ssh-agent", Variant::from(socket.as_bytes()));
     }
     if let Some(user) = &opening.user {
         options.insert("user", user.as_str().into());

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,10 @@ use super::caller::Caller;
 use super::client::CallerLink;
 use super::order::{self, Directory, Order, OrderError};
 use crate::common::id::SessionId;
+use crate::common::net::{Destination, Transport};
+use crate::common::path::RawPath;
 use crate::common::wire::{self, Ends, FromSession, Launch, ToSession};
+use crate::consent::words;
 use crate::policy::{self, Context, PolicyError, Profile, ProfileSelector};
 use crate::tool::floor::LOWEST_ABI;
 use crate::tool::link::{self, Link, LinkError};
@@ -70,6 +74,20 @@ pub fn load_profile(caller: &Caller, selector: ProfileSelector, directory: &Dire
 /// The client's link to a supervisor that it started itself.
 pub type SessionLink = Link<ToSession, FromSession>;
 
+/// What whoever starts a session gives it, besides a command.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    pub publish: Vec<SocketAddr>,
+    pub ssh_agent: Option<RawPath>,
+}
+
+/// What is said of a published address at the start.
+pub fn published(address: SocketAddr) -> String {
+    let destination = Destination::address(address, Transport::Tcp, Vec::new());
+    let who = words::who_reaches(&destination);
+    format!("what listens on {address} in the session is published, {who}")
+}
+
 /// A supervisor that was told what to do.
 pub struct Started {
     pub session: SessionId,
@@ -80,7 +98,13 @@ pub struct Started {
 }
 
 /// Start a supervisor for a session with this one call. As root.
-pub fn start(caller: &Caller, profile: &Profile, directory: &Directory, order: &Order) -> Result<Started, StartError> {
+pub fn start(
+    caller: &Caller,
+    profile: &Profile,
+    directory: &Directory,
+    order: &Order,
+    given: Given,
+) -> Result<Started, StartError> {
     let session = SessionId::random()?;
     let launch = Launch {
         version: wire::VERSION,
@@ -93,8 +117,8 @@ pub fn start(caller: &Caller, profile: &Profile, directory: &Directory, order: &
         directory: directory.path.clone(),
         home: None,
         ends: Ends::WithFirstCall,
-        publish: Vec::new(),
-        ssh_agent: None,
+        publish: given.publish,
+        ssh_agent: given.ssh_agent,
         rendezvous: None,
     };
     let (ours, theirs) = link::pair().map_err(step("make a socket"))?;
@@ -102,7 +126,8 @@ pub fn start(caller: &Caller, profile: &Profile, directory: &Directory, order: &
     let link: SessionLink = Link::new(ours);
     link.send(&ToSession::Launch(Box::new(launch)), &[])?;
     let (caller, callers_end) = order::caller_link()?;
-    let fds: Vec<BorrowedFd<'_>> = std::iter::once(callers_end.as_fd()).chain(order.files()).collect();
+    let fds: Vec<BorrowedFd<'_>> =
+        std::iter::once(callers_end.as_fd()).chain(order.files()).chain(order.passed()).collect();
     // A supervisor that does not take it has refused the session, and says why.
     let _ = link.send(&ToSession::Start(Box::new(order.start.clone())), &fds);
     Ok(Started { session, link: Arc::new(link), caller, supervisor })

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::record::{self, Exec, Rule};
+use super::record::{self, Exec, Reach, Rule};
 
 /// Lines that wait for a slow reader.
 pub const BACKLOG: usize = 1024;
@@ -50,6 +50,12 @@ pub struct Event {
     /// What would run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<Exec>,
+    /// What would be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Reach>,
+    /// What is known to be behind a unix socket, such as `@docker`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
     /// The words of an audit record's `result`.

@@ -1,6 +1,7 @@
 //! From an order to a session that is served, and from a session that outlived the daemon to one that is served again. Runs
 //! as root in the daemon.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,14 @@ const LOST: Duration = Duration::from_secs(15);
 /// The lowest Landlock ABI that sessions of the daemon accept; the supervisor's own is higher or equal.
 const LANDLOCK_ABI_MIN: u32 = 6;
 
+/// What whoever opens a session gives it.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// Checked against the profile.
+    pub publish: Vec<SocketAddr>,
+    pub ssh_agent: Option<RawPath>,
+}
+
 impl Core {
     /// Start a supervisor, have it build the session, and serve it from then on.
     pub(super) async fn launch(
@@ -42,6 +51,7 @@ impl Core {
         profile: Profile,
         home: RawPath,
         ends: Ends,
+        given: Given,
     ) -> Result<Rc<Live>, Refusal> {
         let id = kept.session.clone();
         let engine = Rc::clone(&self.setting.engine);
@@ -61,8 +71,8 @@ impl Core {
             directory: kept.directory.clone(),
             home: Some(home),
             ends,
-            publish: Vec::new(),
-            ssh_agent: None,
+            publish: given.publish.clone(),
+            ssh_agent: given.ssh_agent,
             rendezvous: Some(Rendezvous {
                 socket: RawPath::from(self.setting.socket.clone()),
                 token: kept.token.clone(),
@@ -81,6 +91,7 @@ impl Core {
             GATED_SESSION = %id,
             GATED_USER = live.kept.user.name,
             GATED_PROFILE = live.profile.name,
+            GATED_PUBLISHED = given.publish.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
             "a session started"
         );
         self.serve(&live, socket.serve());

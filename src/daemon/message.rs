@@ -7,7 +7,7 @@
 //! |---|---|
 //! | daemon started, reloaded | none |
 //! | reload failed | `GATED_ERROR` |
-//! | session started | `GATED_SESSION`, `GATED_USER`, `GATED_PROFILE` |
+//! | session started | `GATED_SESSION`, `GATED_USER`, `GATED_PROFILE`, `GATED_PUBLISHED` (perhaps empty) |
 //! | session ended, supervisor lost | `GATED_SESSION` |
 //! | requests | `GATED_SESSION`, `GATED_REQUEST`, `GATED_USER`, `GATED_PROGRAM`, `GATED_OPERATION`, `GATED_OBJECT`; once decided `GATED_ANSWERED_BY` |
 //! | agent registered, gone | `GATED_AGENT`, `GATED_USER` |

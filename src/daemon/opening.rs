@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::core::{Core, now_micros};
+use super::launch::Given;
 use super::link::Outgoing;
 use super::live::Live;
 use super::orders::{Caller, Into, Opening, Order, Ran, Refusal};
@@ -15,6 +16,7 @@ use super::watchers::Sight;
 use crate::common::id::{NoRandomness, SessionId, Token};
 use crate::common::path::RawPath;
 use crate::common::wire::{Ends, Start, ToSession};
+use crate::policy::publish;
 use crate::policy::{Context, ProfileSelector};
 
 /// The profile of who names none.
@@ -90,6 +92,7 @@ impl Core {
         if name.starts_with('/') {
             profile.protect(RawPath::from(PathBuf::from(name)));
         }
+        publish::check(&profile, &opening.publish)?;
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
@@ -104,7 +107,8 @@ impl Core {
             process: None,
         };
         // Also where the caller names none: the supervisor refuses a home that leads elsewhere than the policy believes.
-        self.launch(kept, profile, home, ends).await
+        let given = Given { publish: opening.publish, ssh_agent: opening.ssh_agent };
+        self.launch(kept, profile, home, ends, given).await
     }
 
     fn new_id(&self) -> Result<SessionId, NoRandomness> {

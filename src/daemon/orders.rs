@@ -1,6 +1,7 @@
 //! What callers of the daemon's core bring, and what they get. Whoever calls is identified by [`super::bus`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use super::state::StateError;
@@ -9,6 +10,7 @@ use crate::common::id::{NoRandomness, SessionId};
 use crate::common::path::RawPath;
 use crate::common::wire::Start;
 use crate::policy::PolicyError;
+use crate::policy::publish::Unpublished;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -62,6 +64,8 @@ pub enum Refusal {
     TooMany,
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Unpublished(#[from] Unpublished),
     #[error("{0}")]
     Session(String),
     #[error(transparent)]
@@ -83,12 +87,16 @@ pub struct Opening {
     pub profiles: BTreeMap<String, String>,
     /// Whom the tool runs as, for root.
     pub user: Option<String>,
+    /// Addresses of the host at which the session may be reached.
+    pub publish: Vec<SocketAddr>,
+    /// Where the caller's ssh agent listens.
+    pub ssh_agent: Option<RawPath>,
 }
 
 /// A command for a session.
 pub struct Order {
     pub start: Start,
-    /// The caller's link, cwd, stdin, stdout, stderr.
+    /// The caller's link, cwd, stdin, stdout, stderr, and those of [`Start::passed`].
     pub fds: Vec<OwnedFd>,
     pub into: Into,
     pub events: bool,

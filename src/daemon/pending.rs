@@ -14,6 +14,7 @@ use crate::common::consent::{Answer, Offer, Prompt};
 use crate::common::decision::{Lifetime, Outcome, Width};
 use crate::common::exec::Execution;
 use crate::common::id::{GrantId, RequestId, SessionId};
+use crate::common::net::Zone;
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::policy::grants::{Grant, longest, offered_widths};
@@ -138,7 +139,25 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.remember == b.remember
         && a.group == b.group
         && same_command
+        && same_destination(a, b)
+        && a.service == b.service
         && (longest(a) != Lifetime::Attempt || same_attempt)
+}
+
+/// Whether a person would say the same of both: connections by one rule to one port of one name, though perhaps to several
+/// of its addresses. Of addresses that are not public each is a place of its own, and so is every one where the answer
+/// holds for the attempt alone.
+fn same_destination(a: &Request, b: &Request) -> bool {
+    let (Some(one), Some(other)) = (&a.destination, &b.destination) else {
+        return a.destination.is_none() && b.destination.is_none();
+    };
+    let is_one_name = one.names().next().is_some() && one.names().next() == other.names().next();
+    let is_public = [one, other].iter().all(|own| own.zone() == Some(Zone::Public)) && longest(a) != Lifetime::Attempt;
+    a.operation == b.operation
+        && a.rule == b.rule
+        && one.transport == other.transport
+        && one.port() == other.port()
+        && (is_one_name && is_public || one.place == other.place)
 }
 
 /// Whether the same would run, whoever calls it. Of words that are not shown nobody knows.

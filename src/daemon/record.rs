@@ -1,10 +1,13 @@
 //! What audit log and events say about a tool and a rule. Text of the tool is in the notation of [`crate::common::text`],
 //! secrets in argv are `***`.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 
 use crate::common::exec::Execution;
 use crate::common::mask;
+use crate::common::net::{Destination, Zone};
 use crate::common::path::RawPath;
 use crate::common::request::{RuleRef, Who};
 use crate::common::text::{self, Untrusted};
@@ -49,6 +52,9 @@ impl Rule {
 const WORDS: usize = 256;
 const COMMAND: usize = 16 << 10;
 
+/// Names of an address that a record keeps.
+const NAMES: usize = 16;
+
 /// What would run, or would have run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Exec {
@@ -85,6 +91,38 @@ impl Exec {
             new: execution.is_new,
             first: execution.is_first,
             parents: execution.parents.iter().map(|parent| path(&parent.program)).collect(),
+        }
+    }
+}
+
+/// What would be reached, or would have been.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reach {
+    /// In A-labels; the latest first, [`NAMES`] at the most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Absent where a name was to be looked up, as port and zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    pub transport: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<&'static str>,
+    /// What reverse DNS says, unverified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Reach {
+    pub fn of(destination: &Destination) -> Reach {
+        Reach {
+            names: destination.names().take(NAMES).map(|name| name.as_str().to_owned()).collect(),
+            address: destination.ip(),
+            port: destination.port(),
+            transport: destination.transport.as_str(),
+            zone: destination.zone().map(Zone::as_str),
+            hint: destination.hint.as_ref().map(|hint| text::escaped_within(hint.as_bytes(), WORD)),
         }
     }
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::audit::{Audit, AuditRecord};
-use super::denials::Denials;
+use super::denials::{Attempt, Denials};
 use super::events::{Event, Events};
 use super::pending::Settled;
-use super::record::{self, Exec, Rule, Tool};
+use super::record::{self, Exec, Reach, Rule, Tool};
 use crate::common::access::Level;
 use crate::common::decision::Outcome;
 use crate::common::id::{CallId, SessionId};
+use crate::common::net::Service;
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::text::Untrusted;
@@ -83,6 +84,8 @@ impl Recorder {
             object: Some(record::path(&request.object)),
             other: request.other.as_ref().map(record::path),
             exec: request.execution.as_deref().map(Exec::of),
+            destination: request.destination.as_deref().map(Reach::of),
+            service: request.service.map(Service::as_str),
             rule: Some(Rule::of(&request.rule)),
             ..self.event(event, request.call)
         }
@@ -104,6 +107,8 @@ impl Recorder {
             object: record::path(&request.object),
             other: request.other.as_ref().map(record::path),
             exec: request.execution.as_deref().map(Exec::of),
+            destination: request.destination.as_deref().map(Reach::of),
+            service: request.service.map(Service::as_str),
             rule: Rule::of(&request.rule),
             result: settled.outcome.as_str(),
             edited: edited(settled),
@@ -128,6 +133,8 @@ impl Recorder {
             object: record::path(&told.object),
             other: told.other.as_ref().map(record::path),
             exec: told.execution.as_deref().map(Exec::of),
+            destination: told.destination.as_deref().map(Reach::of),
+            service: told.service.map(Service::as_str),
             rule: Rule::of(&told.rule),
             result: told.outcome.as_str(),
             edited: None,
@@ -141,8 +148,7 @@ impl Recorder {
             error!(MESSAGE_ID = super::message::AUDIT_FAILED, GATED_ERROR = %error, "a verdict is not recorded");
         }
         let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
-        let command = told.execution.as_deref().map(|execution| execution.argv.as_slice());
-        self.denials.borrow_mut().count(told.access, &told.object, command, outcome);
+        self.denials.borrow_mut().count(&Attempt::from(told), outcome);
         let event = match outcome {
             Outcome::Granted => "allowed_by_grant",
             // What a rule says notify of was done already, and somebody is to hear of it.
@@ -159,6 +165,8 @@ impl Recorder {
             object: Some(line.object),
             other: line.other,
             exec: line.exec,
+            destination: line.destination,
+            service: line.service,
             rule: Some(line.rule),
             decision: Some(outcome.as_str()),
             by: Some(line.answered_by),
@@ -170,8 +178,7 @@ impl Recorder {
     /// Tells the watchers of events, and counts denials. What was asked ends in `consent_decided`, whatever the end.
     pub fn tell(&self, settled: &Settled) {
         let request = &settled.request;
-        let command = request.execution.as_deref().map(|execution| execution.argv.as_slice());
-        self.denials.borrow_mut().count(request.access, &request.object, command, settled.outcome);
+        self.denials.borrow_mut().count(&Attempt::from(request.as_ref()), settled.outcome);
         let permits = settled.outcome.permits();
         self.emit(&Event {
             decision: Some(settled.outcome.as_str()),

@@ -17,6 +17,7 @@
 //! | [`network`] | the verdict on names, connections and listening sockets |
 //! | `hosts` | which rules speak of a name or an address |
 //! | [`sockets`] | the verdict on unix sockets, and which service is behind one |
+//! | [`publish`] | whether a session may be reached where whoever starts it says |
 //! | [`grants`] | the answers that outlive their request |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
 //! | [`explain`] | a verdict in words |
@@ -44,6 +45,7 @@ mod netrule;
 pub mod network;
 pub mod plan;
 mod programs;
+pub mod publish;
 mod reading;
 pub mod regions;
 mod socketrule;

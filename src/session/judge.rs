@@ -296,6 +296,11 @@ impl Judge {
         Permit(())
     }
 
+    /// A permit for what stays within the session: a socket that is served by one of its own processes.
+    pub fn permit_within_session(&self) -> Permit {
+        Permit(())
+    }
+
     /// The strictest verdict on the object and on what its change touches besides, and the grant, with who gave it, if one decided.
     fn verdict(&self, target: &dyn Held, wanted: &Wanted) -> Result<(Verdict, CallId, Option<Given>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);

@@ -13,15 +13,19 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::exec::Executor;
 use super::floor;
+use super::hostroot::HostRoot;
 use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
+use super::net::Network;
+use super::net::unix::UnixSockets;
 use super::perform::Performer;
 use super::reads::survey::Survey;
 use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
 use super::upstream::BrokerLink;
+use crate::common::errno::Errno;
 use crate::common::id::SessionId;
 use crate::common::path::RawPath;
 use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
@@ -29,6 +33,7 @@ use crate::policy::decide::Policy;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
+use crate::policy::sockets::Services;
 use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
@@ -36,6 +41,7 @@ use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{FromInit, NativeRoot, ToInit};
 use crate::tool::mounts::{MountError, Places, build_view};
 use crate::tool::namespaces::start_init;
+use crate::tool::network as tool_network;
 use crate::tool::privileges::{PrivilegeError, leave_root, with_file_rights_of};
 use crate::tool::syscalls::Features;
 
@@ -232,14 +238,18 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     }
     let features = Features { judged_programs, debugging: profile.debug };
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
+    let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
-    let (ours, theirs) = link::pair().map_err(step("make a socket for init"))?;
-    let (init_link, supervisor) = (Link::new(ours), Link::new(theirs));
+    let pair = || link::pair().map_err(step("make a socket for init"));
+    let ((ours, theirs), (our_sockets, their_sockets)) = (pair()?, pair()?);
+    let init_link = Link::new(ours);
+    let supervisor = init::Supervisor { orders: Link::new(theirs), sockets: Link::new(their_sockets) };
     let init_order = InitOrder {
         user: &launch.user,
         network: launch.network,
+        ipv6: tool_network::reaches_ipv6(),
         scratch: &scratch.native,
         landlock_abi_min: launch.landlock_abi_min,
         features,
@@ -249,7 +259,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         if let Some(reunion) = &mut reunion
             && let Err(error) = forget(&mut reunion.token.0)
         {
-            return init::give_up(&supervisor, &error);
+            return init::give_up(&supervisor.orders, &error);
         }
         init::run(&init_order, &supervisor)
     });
@@ -281,16 +291,23 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         None => None,
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
-        Ok((landlock_abi, performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?))
+        let network = own_network(&launch, our_sockets)?;
+        let unix =
+            network.as_ref().map(|network| unix_sockets(&launch, network, &host_root, &outer_proc)).transpose()?;
+        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?.with_unix(unix);
+        let performer = Arc::new(performer);
+        Ok((landlock_abi, performer, network))
     });
     match prepared {
-        Ok((landlock_abi, performer)) => Ok(Parts {
+        Ok((landlock_abi, performer, network)) => Ok(Parts {
             launch,
             profile,
             init,
             init_link,
             performer,
+            network,
             outer_proc,
+            host_root,
             landlock_abi,
             pid_namespace,
             inside,
@@ -341,6 +358,35 @@ fn wait_for(init: &Link<ToInit, FromInit>) -> Result<(u32, Vec<NativeRoot>), Lau
     }
 }
 
+/// The session's own network, if it is to have one; `link` is that on which init makes sockets.
+fn own_network(launch: &Launch, link: OwnedFd) -> Result<Option<Arc<Network>>, LaunchError> {
+    if launch.network != wire::Network::Own {
+        return Ok(None);
+    }
+    let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
+    let network = Network::new(link).map_err(failed)?;
+    Ok(Some(Arc::new(network)))
+}
+
+/// What the session knows of unix sockets.
+fn unix_sockets(
+    launch: &Launch,
+    network: &Arc<Network>,
+    host_root: &Arc<HostRoot>,
+    outer_proc: &OwnedFd,
+) -> Result<UnixSockets, LaunchError> {
+    let failed = |errno: Errno| step("look at the session's sockets")(io::Error::from_raw_os_error(errno.raw()));
+    // As it was said to us, or where that leads: a socket is judged by the path that links lead to.
+    let canonical = |path: &RawPath| {
+        let agent = host_root.open_at(path, rustix::fs::OFlags::PATH)?;
+        host_root.path_of(&agent, outer_proc)
+    };
+    let ssh_agent = launch.ssh_agent.as_ref().map(|path| canonical(path).unwrap_or_else(|_| path.clone()));
+    let services = Services::new(&launch.user.home, launch.user.uid, ssh_agent);
+    let procfs = outer_proc.try_clone().map_err(step("duplicate a descriptor"))?;
+    UnixSockets::new(Arc::clone(network), Arc::clone(host_root), procfs, services).map_err(failed)
+}
+
 /// What judges and carries out the attempts of all calls.
 fn performer(
     launch: &Launch,
@@ -349,7 +395,7 @@ fn performer(
     native: Vec<NativeRoot>,
     executor: Executor,
     reads: Option<&HeldReads>,
-) -> Result<Arc<Performer>, LaunchError> {
+) -> Result<Performer, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
     profile
@@ -364,7 +410,7 @@ fn performer(
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)))))
+    Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads))))
 }
 
 /// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3

@@ -10,8 +10,10 @@ use std::time::Instant;
 
 use super::attend::{self, CALLERS_PATIENCE};
 use super::calls::{Calls, Place};
+use super::hostroot::HostRoot;
 use super::inside::{self, PidNamespace};
 use super::kin::Kin;
+use super::net::Network;
 use super::perform::Performer;
 use super::reads::{Court, HeldReads};
 use super::reunion::{Reunion, SOON_GONE};
@@ -49,8 +51,12 @@ pub struct Parts {
     /// To start calls.
     pub init_link: Link<ToInit, FromInit>,
     pub performer: Arc<Performer>,
+    /// `None` if the session is in the host's.
+    pub network: Option<Arc<Network>>,
     /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
     pub outer_proc: OwnedFd,
+    /// The host's view of the file system.
+    pub host_root: Arc<HostRoot>,
     pub landlock_abi: u32,
     pub pid_namespace: PidNamespace,
     /// The socket inside, listening.
@@ -208,9 +214,9 @@ impl Session {
                 ToSession::Decided(decision) => judge.decided(decision),
                 ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
                 ToSession::Revoke(grant) => judge.revoke(grant),
-                ToSession::Start(start) => match callers_files(received.fds) {
-                    Some((caller, files)) => {
-                        self.start(Order { start: *start, files, parent: None, is_from_inside: false }, caller)
+                ToSession::Start(start) => match callers_files(received.fds, &start.passed) {
+                    Some((caller, files, passed)) => {
+                        self.start(Order { start: *start, files, passed, parent: None, is_from_inside: false }, caller)
                     }
                     // The broker passes on what a client gave it; there is nobody to tell.
                     None if self.parts.launch.ends == Ends::WhenStopped => {}
@@ -233,12 +239,14 @@ enum Last {
 }
 
 /// What comes with a [`Start`] from the broker, whose client chose it.
-fn callers_files(fds: Vec<OwnedFd>) -> Option<(CallerLink, CallersFiles)> {
+fn callers_files(fds: Vec<OwnedFd>, numbers: &[i32]) -> Option<(CallerLink, CallersFiles, Vec<OwnedFd>)> {
     let mut fds = fds.into_iter();
     let caller = CallerLink::over(fds.next()?)?;
     caller.limit_waits(CALLERS_PATIENCE).ok()?;
-    let files = fds.collect::<Vec<OwnedFd>>().try_into().ok()?;
-    Some((caller, files))
+    let files = [fds.next()?, fds.next()?, fds.next()?, fds.next()?];
+    let passed: Vec<OwnedFd> = fds.collect();
+    let fits = passed.len() == numbers.len() && wire::are_numbers_to_pass(numbers);
+    fits.then_some((caller, files, passed))
 }
 
 /// Runs a session to its end.

@@ -102,6 +102,12 @@ impl Floor {
         self.abi
     }
 
+    /// The same floor, held by a descriptor with a number of at least `lowest`; close-on-exec.
+    pub fn at_number_above(&self, lowest: i32) -> io::Result<Floor> {
+        let ruleset = rustix::io::fcntl_dupfd_cloexec(&self.ruleset, lowest)?;
+        Ok(Floor { ruleset, native: self.native.clone(), abi: self.abi })
+    }
+
     /// Put the calling process, which has one thread, and all that it will start on this floor for good
     /// (landlock_restrict_self(2)). Needs `no_new_privs`.
     pub fn enter(&self) -> io::Result<()> {

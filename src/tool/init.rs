@@ -1,6 +1,6 @@
 //! Pid 1 of a session. Starts as root in the new namespaces, finishes the mounts, leaves root for good, and from then on,
-//! as the user, does three things only: it reaps what nobody else reaps, starts calls that the supervisor orders, and dies
-//! with the supervisor, which ends every process of the session (pid_namespaces(7)). It never runs code of the tool and is
+//! as the user, does four things only: it reaps what nobody else reaps, starts calls that the supervisor orders, makes sockets
+//! of the session's network for it, and dies with the supervisor, which ends every process of the session (pid_namespaces(7)). It never runs code of the tool and is
 //! not dumpable; the tool can only send it signals that it does not listen to.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,9 +19,9 @@ use super::filter;
 use super::floor::Floor;
 use super::leader;
 use super::link::{Link, LinkError};
-use super::messages::{CallOrder, FromInit, ToInit};
+use super::messages::{CallOrder, FromInit, SocketMade, SocketOrder, ToInit};
 use super::mounts::build_view_inside;
-use super::namespaces::bring_loopback_up;
+use super::network;
 use super::privileges::leave_root;
 use super::syscalls::{Arch, Features};
 use crate::common::path::RawPath;
@@ -31,6 +31,8 @@ use crate::common::wire::{Identity, Network};
 pub struct InitOrder<'a> {
     pub user: &'a Identity,
     pub network: Network,
+    /// Whether the host reaches the IPv6 internet, so that the session's network is to look like it.
+    pub ipv6: bool,
     /// The trees that the floor grants.
     pub scratch: &'a [RawPath],
     pub landlock_abi_min: u32,
@@ -38,12 +40,20 @@ pub struct InitOrder<'a> {
     pub features: Features,
 }
 
-/// The whole life of init; returns its exit status. Every other descriptor than that of `supervisor` is closed.
-pub fn run(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> u8 {
-    let served = prepare(order, supervisor).and_then(|cage| {
+/// Init's ends of its links to the supervisor.
+pub struct Supervisor {
+    pub orders: Link<FromInit, ToInit>,
+    /// On which sockets are ordered; apart from the other, so that neither waits for the other.
+    pub sockets: Link<SocketMade, SocketOrder>,
+}
+
+/// The whole life of init; returns its exit status. Every other descriptor than those of `links` is closed.
+pub fn run(order: &InitOrder<'_>, links: &Supervisor) -> u8 {
+    let supervisor = &links.orders;
+    let served = prepare(order, links).and_then(|cage| {
         let ready = FromInit::Ready { landlock_abi: cage.floor.abi(), native: cage.floor.native().to_vec() };
         supervisor.send(&ready, &[]).map_err(|error| error.to_string())?;
-        serve(&cage, supervisor).map_err(|error| error.to_string())
+        serve(&cage, links).map_err(|error| error.to_string())
     });
     match served {
         Ok(()) => 0,
@@ -61,16 +71,17 @@ pub fn give_up(supervisor: &Link<FromInit, ToInit>, error: &std::io::Error) -> u
     1
 }
 
-fn prepare(order: &InitOrder<'_>, supervisor: &Link<FromInit, ToInit>) -> Result<Cage, String> {
-    close_all_but(&[supervisor.as_fd()]).map_err(|error| format!("cannot close what is not init's: {error}"))?;
+fn prepare(order: &InitOrder<'_>, links: &Supervisor) -> Result<Cage, String> {
+    close_all_but(&[links.orders.as_fd(), links.sockets.as_fd()])
+        .map_err(|error| format!("cannot close what is not init's: {error}"))?;
     if order.network == Network::Own {
-        bring_loopback_up().map_err(|error| format!("cannot bring lo up: {error}"))?;
+        network::prepare(order.ipv6).map_err(|error| format!("cannot set up the session's network: {error}"))?;
     }
     build_view_inside().map_err(|error| error.to_string())?;
     limit_core_files()?;
     leave_root(order.user, true).map_err(|error| error.to_string())?;
     // The supervisor may have died before the parent-death signal was set.
-    if !supervisor.is_open() {
+    if !links.orders.is_open() {
         return Err("the supervisor is gone".into());
     }
     let floor = Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())?;
@@ -91,22 +102,27 @@ fn limit_core_files() -> Result<(), String> {
     }
 }
 
-fn serve(cage: &Cage, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkError> {
+fn serve(cage: &Cage, links: &Supervisor) -> Result<(), LinkError> {
+    let supervisor = &links.orders;
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     children.thread_block().map_err(std::io::Error::from)?;
     let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(std::io::Error::from)?;
     loop {
-        let mut polled = [PollFd::new(supervisor, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        let mut polled = [supervisor.as_fd(), ended.as_fd(), links.sockets.as_fd()]
+            .map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
         match poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let [order, child] = polled.map(|one| !one.revents().is_empty());
+        let [order, child, socket] = polled.map(|one| !one.revents().is_empty());
         if child {
             while let Ok(Some(_)) = ended.read_signal() {}
             reap();
+        }
+        if socket {
+            make_socket(&links.sockets)?;
         }
         if order {
             match supervisor.receive()? {
@@ -116,6 +132,19 @@ fn serve(cage: &Cage, supervisor: &Link<FromInit, ToInit>) -> Result<(), LinkErr
                 },
             }
         }
+    }
+}
+
+/// Serve one order for a socket of the session's network. The end of that link is the supervisor's, which the other tells.
+fn make_socket(link: &Link<SocketMade, SocketOrder>) -> Result<(), LinkError> {
+    use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
+    let Some(received) = link.receive()? else { return Err(LinkError::Truncated) };
+    let SocketOrder { domain, kind, protocol } = received.message;
+    let protocol = std::num::NonZeroU32::new(protocol).map(Protocol::from_raw);
+    let (domain, kind) = (AddressFamily::from_raw(domain), SocketType::from_raw(kind));
+    match socket_with(domain, kind, SocketFlags::CLOEXEC, protocol) {
+        Ok(socket) => link.send(&Ok(()), &[socket.as_fd()]),
+        Err(errno) => link.send(&Err(errno.into()), &[]),
     }
 }
 

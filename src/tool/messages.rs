@@ -3,11 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::wire::Ended;
 
-/// One command to start. Comes with the call's link, stdin, stdout, stderr and, if any of them stands for the terminal, the
-/// slave of the session's pty.
+/// One command to start. Comes with the call's link, stdin, stdout, stderr, those of [`CallOrder::passed`] and, if any of the
+/// three stands for the terminal, the slave of the session's pty.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallOrder {
     pub command: Vec<Vec<u8>>,
@@ -20,6 +21,8 @@ pub struct CallOrder {
     pub ignored_signals: u64,
     /// Which of stdin, stdout and stderr become the slave.
     pub on_terminal: [bool; 3],
+    /// As in [`crate::common::wire::Start::passed`].
+    pub passed: Vec<i32>,
     /// Start outside the terminal's foreground: the first read of it stops the call, and the caller then gives it the terminal.
     pub in_background: bool,
 }
@@ -40,6 +43,18 @@ pub enum FromInit {
     },
     Failed(String),
 }
+
+/// From the supervisor to init on a link of its own: a socket of the session's network is wanted, socket(2).
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct SocketOrder {
+    pub domain: u16,
+    pub kind: u32,
+    /// 0 for the usual one.
+    pub protocol: u32,
+}
+
+/// The answer to a [`SocketOrder`]; the socket comes with it, close-on-exec.
+pub type SocketMade = Result<(), Errno>;
 
 /// From the supervisor to a call: [`ToCall::Go`] first and once. The leader hears all of it, and passes on what is for the
 /// command's child. The end of this direction says that nobody wants the call any more.

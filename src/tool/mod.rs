@@ -15,6 +15,7 @@ pub mod link;
 pub mod messages;
 pub mod mounts;
 pub mod namespaces;
+pub mod network;
 pub mod privileges;
 pub mod probe;
 pub mod procstat;

@@ -157,6 +157,17 @@ fn socket(family: i32, kind: i32, protocol: i32, garbage: u64) -> Came {
     call(libc::SYS_socket, [wide(family), wide(kind | libc::SOCK_CLOEXEC), wide(protocol)])
 }
 
+/// Of a datagram socket of its own.
+fn option(family: i32, level: i32, option: i32, value: &[u8], garbage: u64) -> Came {
+    let fd = or_bad(socket(family, libc::SOCK_DGRAM, 0, 0));
+    let came = call(
+        libc::SYS_setsockopt,
+        [fd, level as u64 | garbage, option as u64 | garbage, value.as_ptr() as u64, value.len() as u64],
+    );
+    let _ = call(libc::SYS_close, [fd]);
+    came
+}
+
 fn ioctl(fd: u64, command: u64, garbage: u64) -> Came {
     call(libc::SYS_ioctl, [fd, command | garbage, zeroes()])
 }
@@ -507,6 +518,26 @@ pub const INTERFACES: &[Interface] = &[
     interface("sockets: TCP_ULP", &[libc::EBADF], libc::ENOPROTOOPT, |garbage| {
         let (level, option) = (libc::IPPROTO_TCP as u64 | garbage, libc::TCP_ULP as u64 | garbage);
         call(libc::SYS_setsockopt, [BAD_FD, level, option, at(c"tls"), 4])
+    }),
+    interface("another way than to the address: a source route", &[DONE], PERM, |garbage| {
+        // Loose source and record route, RFC 791: 127.0.0.2 comes first.
+        option(libc::AF_INET, libc::IPPROTO_IP, libc::IP_OPTIONS, &[131, 7, 4, 127, 0, 0, 2, 0], garbage)
+    }),
+    interface("another way than to the address: segment routing", &[DONE], PERM, |garbage| {
+        // Next header, length, type 4, segments left, last entry, flags, tag; one segment, RFC 8754.
+        let mut header = [0; 24];
+        header[1..3].copy_from_slice(&[2, 4]);
+        header[8..].copy_from_slice(&std::net::Ipv6Addr::LOCALHOST.octets());
+        option(libc::AF_INET6, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, &header, garbage)
+    }),
+    interface("another way than to the address: ancillary routing", &[DONE, libc::EINVAL], PERM, |garbage| {
+        option(libc::AF_INET6, libc::IPPROTO_IPV6, 6, &[0; 16], garbage)
+    }),
+    interface("another way than to the address: a device", &[DONE], PERM, |garbage| {
+        option(libc::AF_INET, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, b"lo\0", garbage)
+    }),
+    interface("another way than to the address: a device's number", &[DONE], PERM, |garbage| {
+        option(libc::AF_INET, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &1i32.to_ne_bytes(), garbage)
     }),
     interface("fast open: sendto", &[libc::EBADF], libc::EOPNOTSUPP, |garbage| {
         call(libc::SYS_sendto, [BAD_FD, 0, 0, libc::MSG_FASTOPEN as u64 | garbage, 0, 0])

@@ -5,6 +5,7 @@
 
 pub mod bus;
 pub mod journal;
+pub mod network;
 pub mod outcome;
 pub mod profiles;
 pub mod sandbox;

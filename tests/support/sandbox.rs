@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::network::{Namespace, namespace};
 use super::outcome::Outcome;
 use super::user::{self, Mount};
 use super::wait::PidFd;
@@ -37,6 +39,8 @@ pub struct Sandbox {
     audit: PathBuf,
     tmpfs: Vec<(PathBuf, String)>,
     binds: Vec<(PathBuf, PathBuf)>,
+    /// The network namespace of the commands; that of the test itself if there is none.
+    network: Option<OwnedFd>,
 }
 
 impl Sandbox {
@@ -54,6 +58,7 @@ impl Sandbox {
             audit: root.path().join("gated/audit.jsonl"),
             tmpfs: Vec::new(),
             binds: Vec::new(),
+            network: None,
             root,
         };
         for dir in ["gated", "bin"] {
@@ -174,6 +179,16 @@ impl Sandbox {
         self.binds.push((from.to_owned(), at.to_owned()));
     }
 
+    /// A file of the machine that appears at `at`, a file that is there, for the command only.
+    pub fn bind_file(&mut self, from: &Path, at: &Path) {
+        self.binds.push((from.to_owned(), at.to_owned()));
+    }
+
+    /// Commands run in this network namespace from now on.
+    pub fn network(&mut self, network: &Namespace) {
+        self.network = Some(network.as_fd().try_clone_to_owned().expect("dup"));
+    }
+
     /// The command line of `gated-run` for a command.
     pub fn gated_argv<S: AsRef<OsStr>>(&self, argv: &[S]) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec![env!("CARGO_BIN_EXE_gated-run").into(), "--embedded".into()];
@@ -231,9 +246,11 @@ impl Sandbox {
         command.stdin(terminal.map_or_else(Stdio::null, Stdio::from));
         command.stdout(stdout.try_clone().expect("dup")).stderr(stderr.try_clone().expect("dup"));
         let mounts = self.mounts();
+        let network = self.network.as_ref().map(AsRawFd::as_raw_fd);
         // SAFETY: between fork and exec only system calls are made.
         unsafe {
             command.pre_exec(move || {
+                network.map_or(Ok(()), namespace::enter)?;
                 libc::setsid();
                 // Whatever started the tests, as `&` does with ^C, may ignore signals.
                 for signal in (1..=31).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {

@@ -68,8 +68,10 @@ mod tests {
 
     #[test]
     fn answers_survive_the_bus_and_nothing_else_is_one() {
-        let widths = [Width::Exact, Width::Directory, Width::Tree, Width::Prefix, Width::Program];
-        let yes = widths.into_iter().flat_map(|width| [Answer::Once(width), Answer::Session(width)]);
+        let paths = [Width::Exact, Width::Directory, Width::Tree];
+        let others = [Width::Prefix, Width::Program, Width::Host, Width::Domain];
+        let widths = paths.into_iter().chain(others);
+        let yes = widths.flat_map(|width| [Answer::Once(width), Answer::Session(width)]);
         let edit = Answer::Edit(vec![b"git".to_vec(), b"".to_vec(), b"\xff \x1b".to_vec()]);
         for answer in yes.chain([Answer::Deny, edit]) {
             let (decision, scope) = answer_to_bus(&answer);

@@ -7,6 +7,7 @@
 
 mod answer;
 mod exec;
+mod net;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -22,12 +23,15 @@ use super::decision::Width;
 use super::exec::SHOWN_BYTES;
 use super::id::{CallId, RequestId, SessionId};
 use super::mask;
+use super::net::Destination;
 use super::path::RawPath;
 use super::request::{Operation, Request, RuleRef, Who};
 use super::scope::{MAX_PATTERN, Pattern};
 use super::text::Untrusted;
 pub use answer::{MAX_EDITED, answer_from_bus, answer_to_bus};
 use exec::ParentOnBus;
+pub use net::MAX_NAMES;
+use net::NameOnBus;
 
 /// Bytes of a path at the most; above what the kernel resolves (`PATH_MAX`).
 pub const MAX_PATH: usize = 4 * 4096;
@@ -63,7 +67,7 @@ pub enum DetailsError {
     Scope,
     #[error("{0} is missing")]
     Missing(&'static str),
-    #[error("{0} is for programs that are run, and nothing else")]
+    #[error("{0} does not belong to this access and operation")]
     Misplaced(&'static str),
 }
 
@@ -105,6 +109,18 @@ pub struct Details {
     pub exec_parents: Option<Vec<ParentOnBus>>,
     pub exec_new: Option<bool>,
     pub exec_first: Option<bool>,
+    /// This and the keys after it: of [`Access::Connect`] and [`Access::Bind`] only, as in [`super::net::Destination`]. An
+    /// address in its canonical text; absent, as its port and zone, where a name is looked up.
+    pub net_address: Option<String>,
+    pub net_port: Option<u16>,
+    /// Each a name in A-labels and how it is known; the latest first.
+    pub net_names: Option<Vec<NameOnBus>>,
+    pub net_zone: Option<String>,
+    pub net_transport: Option<String>,
+    /// What reverse DNS says, unverified.
+    pub net_hint: Option<Vec<u8>>,
+    /// Of [`Access::Unix`] only, if it is a known one.
+    pub service: Option<String>,
 }
 
 /// A prompt that came over the bus, checked. Unlike [`Prompt`] it can go from one thread to another.
@@ -135,6 +151,8 @@ impl Details {
         let remaining = prompt.deadline.saturating_duration_since(Instant::now());
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let execution = prompt.request.execution.as_deref();
+        let destination = prompt.request.destination.as_deref();
+        let address = destination.and_then(Destination::socket_address);
         Details {
             session: session.0.clone(),
             call: call.0,
@@ -166,6 +184,13 @@ impl Details {
             exec_parents: execution.map(|own| own.parents.iter().map(exec::parent_of).collect()),
             exec_new: execution.map(|own| own.is_new),
             exec_first: execution.map(|own| own.is_first),
+            net_address: address.map(|address| address.ip().to_string()),
+            net_port: address.map(|address| address.port()),
+            net_names: destination.map(net::names_of),
+            net_zone: destination.and_then(Destination::zone).map(|zone| zone.as_str().to_owned()),
+            net_transport: destination.map(|own| own.transport.as_str().to_owned()),
+            net_hint: destination.and_then(net::hint_of),
+            service: prompt.request.service.map(|service| service.as_str().to_owned()),
         }
     }
 
@@ -175,6 +200,8 @@ impl Details {
         let access = word("access", &self.access)?;
         let operation: Operation = word("operation", &self.operation)?;
         let execution = exec::execution(&mut self, access)?;
+        let destination = net::destination(&mut self, access, operation)?;
+        let service = net::service(&mut self, access)?;
         if self.argv.len() > MAX_WORDS || self.argv.iter().any(|word| word.len() > MAX_WORD) {
             return Err(DetailsError::TooLong("argv"));
         }
@@ -225,8 +252,8 @@ impl Details {
                 // Who may answer is the daemon's to know.
                 group: None,
                 execution: execution.map(Box::new),
-                destination: None,
-                service: None,
+                destination: destination.map(Box::new),
+                service,
                 remember_for: None,
             },
             user: self.user,
@@ -313,229 +340,4 @@ fn without_nul(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use proptest::strategy::ValueTree;
-    use zbus::wire::serialized::Context;
-    use zbus::wire::{LE, to_bytes};
-
-    use super::*;
-    use crate::common::access::Level;
-    use crate::common::decision::Lifetime;
-    use crate::common::exec::Parent;
-
-    fn path() -> impl Strategy<Value = RawPath> {
-        prop::collection::vec(1u8.., 0..200).prop_map(|tail| RawPath::new([b"/".as_slice(), &tail].concat()))
-    }
-
-    /// What a supervisor can ask and a broker make of it.
-    fn prompt() -> impl Strategy<Value = Prompt> {
-        let operation = prop_oneof![
-            Just(Operation::OpenWrite),
-            Just(Operation::MakeDirectory),
-            Just(Operation::Rename),
-            Just(Operation::Symlink),
-            Just(Operation::ChangeXattr),
-            Just(Operation::Execute),
-            Just(Operation::List),
-        ];
-        let access = prop_oneof![Just(Access::Write), Just(Access::Exec), Just(Access::Read)];
-        let execution = super::exec::tests::execution();
-        let level = prop_oneof![Just(Level::Ask), Just(Level::Authenticate)];
-        let lifetime = prop_oneof![Just(Lifetime::Attempt), Just(Lifetime::Call), Just(Lifetime::Session)];
-        let who = (0..i32::MAX, prop::collection::vec(1u8.., 0..80), prop::collection::vec("\\PC{0,30}", 0..8), path());
-        let object = (path(), any::<bool>(), prop::option::of(path()), 1..=3usize);
-        let rule = ("\\PC{0,20}", "\\PC{0,20}", "\\PC{0,20}", any::<u32>(), prop::option::of("\\PC{0,40}"));
-        let rest = (any::<u128>(), any::<u32>(), any::<u32>(), 1..99usize, 0..99usize, 0..600u64);
-        let all = (who, (access, operation, level, lifetime), object, rule, rest, execution);
-        all.prop_map(|(who, words, object, rule, rest, execution)| {
-            let request = Request {
-                id: RequestId(rest.0),
-                session: SessionId(format!("{:08x}", rest.1)),
-                call: CallId(rest.2),
-                who: Who {
-                    pid: who.0,
-                    program: RawPath::new(who.1),
-                    argv: who.2.into_iter().map(Untrusted::new).collect(),
-                    cwd: who.3,
-                },
-                access: words.0,
-                operation: words.1,
-                object: object.0,
-                is_directory: object.1,
-                other: object.2,
-                level: words.2,
-                rule: RuleRef { profile: rule.0, id: rule.1, file: rule.2, line: rule.3, reason: rule.4 },
-                remember: words.3,
-                group: None,
-                execution: (words.0 == Access::Exec).then(|| Box::new(execution)),
-                destination: None,
-                service: None,
-                remember_for: None,
-            };
-            let parent = request.object.parent().unwrap_or_else(|| request.object.clone());
-            let all = [
-                (Width::Exact, Pattern::literal(&request.object)),
-                (Width::Directory, Pattern::children_of(&parent)),
-                (Width::Tree, Pattern::tree_of(&parent)),
-            ];
-            let offers = all.map(|(width, pattern)| Offer { width, scope: pattern.to_string() });
-            Prompt {
-                request: Rc::new(request),
-                offers: offers.into_iter().take(object.3).collect(),
-                longest: words.3,
-                attempts: rest.3,
-                waiting: rest.4,
-                deadline: Instant::now() + Duration::from_secs(rest.5),
-            }
-        })
-    }
-
-    fn some(access: Access) -> Prompt {
-        let mut runner = proptest::test_runner::TestRunner::deterministic();
-        let strategy = prompt().prop_filter("of this access", move |prompt| prompt.request.access == access);
-        strategy.new_tree(&mut runner).unwrap().current()
-    }
-
-    fn sample() -> Details {
-        Details { operation: "open-write".into(), ..Details::of(&some(Access::Write), 1000) }
-    }
-
-    proptest! {
-        #[test]
-        fn a_prompt_arrives_as_it_was_sent(prompt in prompt(), user in any::<u32>()) {
-            let details = Details::of(&prompt, user);
-            let wire = to_bytes(Context::new(LE, 0), &details).unwrap();
-            let (decoded, _): (Details, _) = wire.deserialize().unwrap();
-            prop_assert_eq!(&decoded, &details);
-            let question = decoded.question(&prompt.request.id.to_string()).unwrap();
-            prop_assert_eq!(question.user, user);
-            let arrived = Prompt::from(question);
-            let mut expected = prompt.request.as_ref().clone();
-            expected.who.argv = mask::argv(&expected.who.argv);
-            if let Some(execution) = &mut expected.execution {
-                execution.argv = mask::argv(&execution.argv);
-                execution.variables = mask::variables(&execution.variables);
-                for parent in &mut execution.parents {
-                    parent.argv = mask::argv(&parent.argv);
-                }
-            }
-            prop_assert_eq!(arrived.request.as_ref(), &expected);
-            prop_assert_eq!(&arrived.offers, &prompt.offers);
-            prop_assert_eq!((arrived.longest, arrived.attempts), (prompt.longest, prompt.attempts));
-            prop_assert_eq!(arrived.waiting, prompt.waiting);
-            let late = arrived.deadline.max(prompt.deadline) - arrived.deadline.min(prompt.deadline);
-            prop_assert!(late < Duration::from_secs(5), "{late:?}");
-        }
-
-        #[test]
-        fn whatever_arrives_is_taken_or_refused(
-            words in prop::collection::vec("[a-z-]{0,12}", 4),
-            object in prop::collection::vec(any::<u8>(), 0..40),
-            scopes in prop::collection::vec(("exact|directory|tree|x", "[/*a{\\\\]{0,8}"), 0..5),
-            request in "[0-9a-fg]{31,33}",
-            remaining in any::<u64>(),
-        ) {
-            let [access, operation, level, longest] = <[String; 4]>::try_from(words).unwrap();
-            let details = Details { access, operation, level, longest, object, offers: scopes, remaining, ..sample() };
-            // Must not panic; what passes holds what the type promises.
-            if let Ok(question) = details.question(&request) {
-                prop_assert_eq!(question.offers.first().map(|offer| offer.width), Some(Width::Exact));
-            }
-        }
-    }
-
-    #[test]
-    fn secrets_of_a_command_line_do_not_reach_the_bus() {
-        let mut prompt = Prompt::from(sample().question(&RequestId(7).to_string()).unwrap());
-        let request = Rc::get_mut(&mut prompt.request).unwrap();
-        request.who.argv = ["curl", "--token", "abc"].map(Untrusted::new).to_vec();
-        assert_eq!(Details::of(&prompt, 0).argv, [b"curl".to_vec(), b"--token".to_vec(), b"***".to_vec()]);
-    }
-
-    #[test]
-    fn secrets_of_what_would_run_do_not_reach_the_bus() {
-        let mut prompt = some(Access::Exec);
-        let request = Rc::get_mut(&mut prompt.request).unwrap();
-        let words = || ["curl", "--token", "abc"].map(Untrusted::new).to_vec();
-        let execution = request.execution.as_mut().unwrap();
-        execution.argv = words();
-        execution.variables = vec![Untrusted::new("GIT_TOKEN=abc")];
-        execution.parents = vec![Parent { pid: 2, program: "/usr/bin/sh".into(), argv: words() }];
-        let details = Details::of(&prompt, 0);
-        let masked = vec![b"curl".to_vec(), b"--token".to_vec(), b"***".to_vec()];
-        assert_eq!(details.exec_argv, Some(masked.clone()));
-        assert_eq!(details.exec_variables, Some(vec![b"GIT_TOKEN=***".to_vec()]));
-        assert_eq!(details.exec_parents, Some(vec![(2, b"/usr/bin/sh".to_vec(), masked)]));
-    }
-
-    #[test]
-    fn each_value_of_what_would_run_is_checked() {
-        type Change = fn(&mut Details);
-        let cases: [(Change, DetailsError); 10] = [
-            (|it| it.exec_argv = None, DetailsError::Missing("exec-argv")),
-            (|it| it.exec_first = None, DetailsError::Missing("exec-first")),
-            (|it| it.exec_argv = Some(vec![vec![b'x'; MAX_ARGV]]), DetailsError::TooLong("exec-argv")),
-            (|it| it.exec_argv = Some(vec![b"a\0b".to_vec()]), DetailsError::Nul("exec-argv")),
-            (|it| it.exec_interpreters = Some(vec![vec![b'/']; 17]), DetailsError::TooLong("exec-interpreters")),
-            (|it| it.exec_variables = Some(vec![b"x".to_vec()]), DetailsError::Word("exec-variables")),
-            (|it| it.exec_variables = Some(vec![b"A=\0".to_vec()]), DetailsError::Nul("exec-variables")),
-            (|it| it.exec_parents = Some(vec![(1, vec![], vec![]); 17]), DetailsError::TooLong("exec-parents")),
-            (|it| it.exec_parents = Some(vec![(u32::MAX, vec![], vec![])]), DetailsError::Range("exec-parents")),
-            (|it| it.access = "write".into(), DetailsError::Misplaced("exec-argv")),
-        ];
-        for (change, expected) in cases {
-            let mut details = Details { operation: "execute".into(), ..Details::of(&some(Access::Exec), 1000) };
-            details.clone().question(&RequestId(1).to_string()).unwrap();
-            change(&mut details);
-            assert_eq!(details.question(&RequestId(1).to_string()).unwrap_err(), expected);
-        }
-    }
-
-    /// As much as a supervisor may send, with as much for masking as there can be.
-    #[test]
-    fn the_longest_command_fits_through_the_bus() {
-        let mut prompt = some(Access::Exec);
-        for word in ["", "x", "pat=", "-pat:pat=", "cookie:x;pat=x"] {
-            let count = SHOWN_BYTES / (word.len() + 1);
-            let request = Rc::get_mut(&mut prompt.request).unwrap();
-            request.execution.as_mut().unwrap().argv = vec![Untrusted::new(word); count];
-            let wire = to_bytes(Context::new(LE, 0), &Details::of(&prompt, 0)).unwrap();
-            let (decoded, _): (Details, _) = wire.deserialize().unwrap();
-            let question = decoded.question(&RequestId(1).to_string()).unwrap();
-            assert_eq!(question.request.execution.unwrap().argv.len(), count, "{word:?}");
-        }
-    }
-
-    #[test]
-    fn each_value_is_checked() {
-        type Change = fn(&mut Details);
-        let cases: [(Change, DetailsError); 17] = [
-            (|it| it.session = "XYZ".into(), DetailsError::Id("session")),
-            (|it| it.pid = u32::MAX, DetailsError::Range("pid")),
-            (|it| it.program = vec![b'x'; MAX_PATH + 1], DetailsError::TooLong("program")),
-            (|it| it.argv = vec![vec![]; MAX_WORDS + 1], DetailsError::TooLong("argv")),
-            (|it| it.argv = vec![vec![b'x'; MAX_WORD + 1]], DetailsError::TooLong("argv")),
-            (|it| it.cwd = b"/a\0b".to_vec(), DetailsError::Nul("cwd")),
-            (|it| it.access = "fly".into(), DetailsError::Word("access")),
-            (|it| it.operation = "Open".into(), DetailsError::Word("operation")),
-            (|it| it.object = b"relative".to_vec(), DetailsError::NotAbsolute("object")),
-            (|it| it.other = Some(b"relative".to_vec()), DetailsError::NotAbsolute("other")),
-            (|it| it.level = "".into(), DetailsError::Word("level")),
-            (|it| it.rule_reason = Some("x".repeat(MAX_TEXT + 1)), DetailsError::TooLong("rule-reason")),
-            (|it| it.offers = vec![], DetailsError::Offers),
-            (|it| it.offers = vec![("tree".into(), "/x/**".into())], DetailsError::Offers),
-            (|it| it.offers = vec![("exact".into(), "x".into())], DetailsError::Offers),
-            (|it| it.attempts = 0, DetailsError::Range("attempts")),
-            (|it| it.remaining = u64::MAX, DetailsError::Range("remaining")),
-        ];
-        for (change, expected) in cases {
-            let mut details = sample();
-            change(&mut details);
-            assert_eq!(details.question(&RequestId(1).to_string()).unwrap_err(), expected);
-        }
-        assert_eq!(sample().question("1").unwrap_err(), DetailsError::Id("request"));
-        let link = Details { operation: "symlink".into(), other: Some(b"../elsewhere".to_vec()), ..sample() };
-        assert!(link.question(&RequestId(1).to_string()).is_ok());
-    }
-}
+mod tests;

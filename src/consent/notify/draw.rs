@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::access::Level;
+use crate::common::access::{Access, Level};
 use crate::common::consent::Prompt;
 use crate::common::decision::{Lifetime, Width};
 use crate::common::exec::Execution;
@@ -58,6 +58,8 @@ const SUMMARY: usize = 46;
 /// Columns of the program's name and of a user's in it, and what is left to a path at the least.
 const NAME: usize = 16;
 const PATH: usize = 20;
+/// What is left to a host at the least; its end, and all of it stands in the body.
+const HOST: usize = 24;
 /// Columns of a line of the body, and of a command in it.
 const LINE: usize = 200;
 const COMMAND: usize = 1000;
@@ -91,7 +93,12 @@ pub fn request(
     match &request.execution {
         Some(execution) => of_execution(request, execution, &mut line),
         None => {
-            line("object", text::escaped_within(request.object.as_bytes(), LINE));
+            let said = words::lines(request);
+            if said.is_empty() {
+                line("object", text::escaped_within(request.object.as_bytes(), LINE));
+            }
+            // Names whole: no desktop's end of a line may be the end of one.
+            said.iter().for_each(|said| line(said.label, said.within(COMMAND)));
             if let Some(other) = &request.other {
                 line(words::other(request.operation), text::escaped_within(other.as_bytes(), LINE));
             }
@@ -107,6 +114,12 @@ pub fn request(
     }
     let brief = if prompt.longest == Lifetime::Attempt { ", this attempt only" } else { "" };
     line("a yes covers", format!("{}{brief}", words::reach(request, Width::Exact)));
+    if request.destination.is_some() && prompt.longest > Lifetime::Attempt {
+        let wider = prompt.offers.iter().skip(1).map(|offer| offer.width.as_str()).collect::<Vec<_>>().join("|");
+        if !wider.is_empty() {
+            line("wider", format!("{approve} --scope {wider}"));
+        }
+    }
     if request.level == Level::Authenticate {
         line("a yes needs", "proof that it is you".to_owned());
     }
@@ -173,6 +186,10 @@ impl Told {
         let left = columns.saturating_sub(verb.len().saturating_add(1)).max(PATH);
         match &self.command {
             Some(argv) => format!("{verb} {}", fitted(left, |columns| brief(argv, columns))),
+            None if matches!(self.access, Access::Connect | Access::Bind) => {
+                let place = text::escaped(self.object.as_bytes());
+                format!("{verb} {}", fitted(left, |columns| text::ending_within(&place, columns)))
+            }
             None => format!("{verb} {}", place(&self.object, person, left)),
         }
     }
@@ -209,9 +226,13 @@ fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
     let mut summary =
         format!("{name}{} wants to {} ", of.unwrap_or_default(), words::verb(request.access, request.operation));
     let left = SUMMARY.saturating_sub(text::columns(&summary)).max(PATH);
-    match &request.execution {
-        Some(execution) => summary.push_str(&fitted(left, |columns| brief(&execution.argv, columns))),
-        None => summary.push_str(&place(&request.object, person, left)),
+    match (&request.execution, &request.destination) {
+        (Some(execution), _) => summary.push_str(&fitted(left, |columns| brief(&execution.argv, columns))),
+        (None, Some(destination)) => summary.push_str(&words::place(destination, left.max(HOST))),
+        (None, None) => match request.service {
+            Some(service) => summary.push_str(words::called(service)),
+            None => summary.push_str(&place(&request.object, person, left)),
+        },
     }
     if let Some(other) = &request.other {
         summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person, PATH)));

@@ -14,6 +14,8 @@ use super::dialog::Dialog;
 
 /// Columns below which labels stand close.
 const NARROW: usize = 40;
+/// Columns of a label and the gap behind it.
+const LABEL: usize = 12;
 /// The least that a prompt is drawn in.
 const LEAST_COLUMNS: usize = 20;
 /// Processes above the one that asks that stand on the first page.
@@ -147,7 +149,8 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, 
         Some(execution) if execution.is_first => {
             page.flow(Worth::Needed, "gated: gated-run was told to run this command");
         }
-        _ => page.flow(Worth::Needed, &format!("gated: {name} wants to {}", words::intent(request))),
+        // A name takes a line at the most, with its end; all of it stands below.
+        _ => page.flow(Worth::Needed, &format!("gated: {name} wants to {}", words::intent(request, columns))),
     }
     page.air();
     for field in fields(prompt, object_lines) {
@@ -198,8 +201,14 @@ fn fields(prompt: &Prompt, object_lines: usize) -> Vec<Field<'_>> {
 
 fn of_object(request: &Request, object_lines: usize) -> Vec<Field<'_>> {
     let who = &request.who;
-    let object =
-        field(Worth::Needed, "object", object_lines, |limit| text::escaped_within(request.object.as_bytes(), limit));
+    let said = words::lines(request);
+    let object = said.is_empty().then(|| {
+        field(Worth::Needed, "object", object_lines, |limit| text::escaped_within(request.object.as_bytes(), limit))
+    });
+    let said = said.into_iter().map(|line| {
+        let worth = if line.is_needed { Worth::Needed } else { Worth::Reason };
+        field(worth, line.label, object_lines, move |limit| line.within(limit))
+    });
     let other = request.other.as_ref().map(|other| {
         field(Worth::Needed, words::other(request.operation), object_lines.min(2), |limit| {
             text::escaped_within(other.as_bytes(), limit)
@@ -213,7 +222,7 @@ fn of_object(request: &Request, object_lines: usize) -> Vec<Field<'_>> {
         text::quoted_argv_within(who.argv.iter().map(Untrusted::as_bytes), limit)
     });
     let place = field(Worth::Place, "in", 1, |limit| text::escaped_within(who.cwd.as_bytes(), limit));
-    [Some(object), other, Some(program), Some(command), Some(place)].into_iter().flatten().collect()
+    said.chain([object, other, Some(program), Some(command), Some(place)].into_iter().flatten()).collect()
 }
 
 fn of_execution<'a>(request: &'a Request, execution: &'a Execution, object_lines: usize) -> Vec<Field<'a>> {
@@ -273,15 +282,21 @@ impl Page {
                 line.push(' ');
             }
             line.push_str(word);
+            // One word may take several lines.
+            let mut pieces = text::wrapped(&line, self.columns);
+            line = pieces.pop().unwrap_or_default();
+            pieces.into_iter().for_each(|piece| self.push(worth, piece));
         }
-        for piece in text::wrapped(&line, self.columns) {
-            self.push(worth, piece);
-        }
+        self.push(worth, line);
     }
 
     /// What stands before the lines of a field, and how many columns are left for them.
     fn label(&self, label: &str) -> (String, usize) {
-        let label = if self.columns < NARROW { format!("{label}: ") } else { format!("  {label:<12}") };
+        let label = match label.len() {
+            _ if self.columns < NARROW => format!("{label}: "),
+            ..LABEL => format!("  {label:<LABEL$}"),
+            _ => format!("  {label}: "),
+        };
         let width = self.columns.saturating_sub(label.len()).max(2);
         (label, width)
     }
@@ -367,6 +382,10 @@ impl Page {
             let what = match prompt.request.access {
                 Access::Exec => "once: every run in that scope, by the command that asks and all that it starts.",
                 Access::Read => "once: every read in that scope, by the command that asks and all that it starts.",
+                Access::Connect | Access::Unix => {
+                    "once: every connection in that scope, by the command that asks and all that it starts."
+                }
+                Access::Bind => "once: that address, for the command that asks and all that it starts.",
                 _ => "once: every change in that scope, by the command that asks and all that it starts.",
             };
             self.flow(Worth::Program, what);
@@ -378,6 +397,11 @@ impl Page {
             self.flow(
                 Worth::Program,
                 "widen: let a yes reach further: commands that begin with the same words, or the program.",
+            );
+        } else if prompt.offers.len() > 1 && prompt.request.destination.is_some() {
+            self.flow(
+                Worth::Program,
+                "widen: let a yes reach further: this program at any port of the host, the host, its domain.",
             );
         } else if prompt.offers.len() > 1 {
             self.flow(Worth::Program, "widen: let a yes reach further: this file, its directory, its tree.");

@@ -133,7 +133,8 @@ pub struct Approve {
     pub session: bool,
 
     /// How far: exactly this; everything directly in its directory, or that directory and everything below; of a command,
-    /// those that begin with the same words, or the program whatever it is given. `show` says which are offered
+    /// those that begin with the same words, or the program whatever it is given; of a connection, this program to the same
+    /// host, the host, or every host of its domain, each at any port. `show` says which are offered
     #[arg(long, value_enum, default_value_t = Scope::Exact, value_name = "WIDTH", hide_possible_values = false)]
     pub scope: Scope,
 }
@@ -145,6 +146,8 @@ pub enum Scope {
     Tree,
     Prefix,
     Program,
+    Host,
+    Domain,
 }
 
 impl From<Scope> for Width {
@@ -155,6 +158,8 @@ impl From<Scope> for Width {
             Scope::Tree => Width::Tree,
             Scope::Prefix => Width::Prefix,
             Scope::Program => Width::Program,
+            Scope::Host => Width::Host,
+            Scope::Domain => Width::Domain,
         }
     }
 }

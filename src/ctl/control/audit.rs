@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::ids::{Kind, Prefix};
 use super::output::Output;
 use super::table::{Cell, Column, Table, is_wide};
-use super::watch::{Exec, name_of};
+use super::watch::{Exec, Reach, name_of};
 use crate::common::text;
 
 /// How often a followed log is looked at.
@@ -35,6 +35,7 @@ struct Record {
     #[serde(default)]
     object: String,
     exec: Option<Exec>,
+    destination: Option<Reach>,
     #[serde(default)]
     result: String,
     #[serde(default)]
@@ -124,9 +125,10 @@ fn tell(
         name_of(&record.tool.program),
         Cell::Own(record.result),
         Cell::Own(record.answered_by),
-        match &record.exec {
-            Some(exec) => Cell::Own(format!("{} {}", record.operation, exec.shown())),
-            None => Cell::Escaped(format!("{} {}", record.operation, record.object)),
+        match (&record.exec, &record.destination) {
+            (Some(exec), _) => Cell::Own(format!("{} {}", record.operation, exec.shown())),
+            (None, Some(reach)) => reach.shown(&record.operation, &record.object),
+            (None, None) => Cell::Escaped(format!("{} {}", record.operation, record.object)),
         },
     ];
     Ok(table.grow(to, &row)?)

@@ -17,9 +17,11 @@ use crate::common::consent::Answer;
 use crate::common::decision::{Lifetime, Width};
 use crate::common::details::answer_to_bus;
 use crate::common::exec::{self, Execution};
+use crate::common::net::Service;
 use crate::common::request::Request;
 use crate::common::text::{Untrusted, escaped, escaped_within, quoted_argv, quoted_argv_within};
 use crate::consent::words;
+use crate::daemon::record::Reach;
 
 /// A request in JSON. Paths and words of a tool are in the notation of the audit log.
 #[derive(Serialize)]
@@ -41,6 +43,10 @@ struct Shown<'a> {
     other: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exec: Option<Exec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<Reach>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<&'static str>,
     level: &'a str,
     rule: Rule<'a>,
     offers: Vec<Offer<'a>>,
@@ -135,6 +141,8 @@ impl Pending {
             is_directory: request.is_directory,
             other: request.other.as_ref().map(|other| escaped(other.as_bytes())),
             exec: request.execution.as_deref().map(Exec::of),
+            destination: request.destination.as_deref().map(Reach::of),
+            service: request.service.map(Service::as_str),
             level: request.level.as_str(),
             rule: Rule {
                 profile: &rule.profile,
@@ -155,7 +163,7 @@ impl Pending {
     fn wish(&self) -> String {
         let request = self.prompt.request.as_ref();
         let name = quoted_argv_within([request.who.program.file_name()], 24);
-        format!("{name} wants to {}", words::intent(request))
+        format!("{name} wants to {}", words::intent(request, usize::MAX))
     }
 }
 
@@ -197,7 +205,7 @@ pub async fn pending(output: &Output) -> Result<(), Failure> {
             Cell::own(request.operation.as_str()),
             match &request.execution {
                 Some(execution) => command_of(execution),
-                None => Cell::Tool(request.object.as_bytes().to_vec()),
+                None => object_of(request),
             },
         ]);
     }
@@ -264,6 +272,14 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     output.fields(&fields)
 }
 
+/// Another object in one cell: a host keeps its end where it is cut.
+fn object_of(request: &Request) -> Cell {
+    match &request.destination {
+        Some(destination) => Cell::Host(destination.to_string()),
+        None => Cell::Tool(request.object.as_bytes().to_vec()),
+    }
+}
+
 /// A command in one cell.
 fn command_of(execution: &Execution) -> Cell {
     match execution.words_left_out {
@@ -273,7 +289,12 @@ fn command_of(execution: &Execution) -> Cell {
 }
 
 fn of_object(request: &Request) -> Vec<(&'static str, Cell)> {
-    let mut fields = vec![("object", Cell::Tool(request.object.as_bytes().to_vec()))];
+    let said = words::lines(request);
+    let mut fields = Vec::new();
+    if said.is_empty() {
+        fields.push(("object", Cell::Tool(request.object.as_bytes().to_vec())));
+    }
+    fields.extend(said.iter().map(|line| (line.label, Cell::Lines(Box::new(Cell::Own(line.within(usize::MAX)))))));
     if let Some(other) = &request.other {
         fields.push((words::other(request.operation), Cell::Tool(other.as_bytes().to_vec())));
     }
@@ -368,16 +389,18 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
         Answer::Session(_) => format!("Let through, for session {}", prompt.request.session),
     };
     let reach = match (offered.flatten(), width) {
-        (Some(offer), Some(Width::Directory | Width::Tree | Width::Prefix | Width::Program)) => {
+        (Some(offer), Some(width)) if width != Width::Exact => {
             format!(", and all of {}", words::scope(&prompt.request, offer, 200))
         }
         _ => String::new(),
     };
-    let object = match &prompt.request.execution {
-        Some(execution) => words::command(execution, 200),
-        None => escaped_within(prompt.request.object.as_bytes(), 200),
+    let object = match (&prompt.request.execution, &prompt.request.destination) {
+        (Some(execution), _) => format!(": {}", words::command(execution, 200)),
+        // The wish names it.
+        (None, Some(_)) => String::new(),
+        (None, None) => format!(": {}", escaped_within(prompt.request.object.as_bytes(), 200)),
     };
-    output.line(&format!("{said}: {}: {object}{reach}", pending.wish()))
+    output.line(&format!("{said}: {}{object}{reach}", pending.wish()))
 }
 
 fn is_others(pending: &Pending) -> bool {

@@ -26,6 +26,8 @@ pub enum Cell {
     Command(Vec<Untrusted>),
     /// Text that is in the notation of `common::text` already.
     Escaped(String),
+    /// The name of a host, or what ends with one: what is too long loses its beginning.
+    Host(String),
     /// What is not cut among fields, however many lines it takes.
     Lines(Box<Cell>),
 }
@@ -48,6 +50,7 @@ impl Cell {
             (Cell::Command(words), Some(limit)) => {
                 text::quoted_argv_within(words.iter().map(Untrusted::as_bytes), limit)
             }
+            (Cell::Host(host), limit) => text::ending_within(host, limit.unwrap_or(usize::MAX)),
             (Cell::Lines(whole), limit) => whole.shown(limit),
             (Cell::Escaped(escaped), limit) => {
                 // What was cut before cannot be read back; it is shown as far as it draws only itself.

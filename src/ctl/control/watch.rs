@@ -30,6 +30,7 @@ struct Line {
     argv: Vec<String>,
     operation: String,
     exec: Option<Exec>,
+    destination: Option<Reach>,
     object: String,
     decision: String,
     by: String,
@@ -52,6 +53,25 @@ impl Exec {
     pub fn shown(&self) -> String {
         let new = if self.new { " (NEW)" } else { "" };
         text::quoted_argv(words(&self.argv).iter().map(Untrusted::as_bytes)) + new
+    }
+}
+
+/// What would be reached, as far as people are told.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Reach {
+    address: String,
+    transport: String,
+}
+
+impl Reach {
+    /// `connect registry.npmjs.org:443 (192.0.2.7)`: `object` is in the notation of records, as all of it.
+    pub fn shown(&self, before: &str, object: &str) -> Cell {
+        // Of an address alone the object says it.
+        let is_known = self.address.is_empty() || object.contains(&self.address);
+        let address = if is_known { String::new() } else { format!(" ({})", self.address) };
+        let udp = if self.transport == "udp" { " udp" } else { "" };
+        Cell::Own(format!("{before}{udp} {object}{address}"))
     }
 }
 
@@ -139,6 +159,9 @@ impl Line {
         let by = if self.by.is_empty() { String::new() } else { format!("by {}: ", self.by) };
         if let Some(exec) = &self.exec {
             return Cell::Own(format!("{by}{} {}", self.operation, exec.shown()));
+        }
+        if let Some(reach) = &self.destination {
+            return reach.shown(&format!("{by}{}", self.operation), &self.object);
         }
         match (self.event.as_str(), self.exit_code, self.signal, self.exec_errno) {
             ("dropped", ..) => Cell::Own(format!("{} events were lost: too slow", self.count.unwrap_or_default())),

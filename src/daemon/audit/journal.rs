@@ -164,11 +164,19 @@ fn fields(record: &AuditRecord) -> Vec<u8> {
     put("GATED_ANSWERED_BY", &record.answered_by);
     put("GATED_DURATION_MS", &record.duration_ms.to_string());
     let exec = record.exec.as_ref().and_then(|exec| serde_json::to_string(exec).ok());
+    let names = record.destination.as_ref().map(|reach| reach.names.join(" ")).filter(|names| !names.is_empty());
+    let address = record.destination.as_ref().and_then(|reach| reach.address).map(|address| address.to_string());
+    let port = record.destination.as_ref().and_then(|reach| reach.port).map(|port| port.to_string());
     let edited = record.edited.as_ref().and_then(|argv| serde_json::to_string(argv).ok());
     let optional = [
         ("GATED_REQUEST", record.request.as_deref()),
         ("GATED_OTHER", record.other.as_deref()),
         ("GATED_EXEC", exec.as_deref()),
+        ("GATED_HOST", names.as_deref()),
+        ("GATED_ADDRESS", address.as_deref()),
+        ("GATED_PORT", port.as_deref()),
+        ("GATED_TRANSPORT", record.destination.as_ref().map(|reach| reach.transport)),
+        ("GATED_SERVICE", record.service),
         ("GATED_EDITED", edited.as_deref()),
         ("GATED_SCOPE", record.scope),
         ("GATED_LIFETIME", record.lifetime),

@@ -292,6 +292,8 @@ mod tests {
             object: object.into(),
             other: None,
             exec: None,
+            destination: None,
+            service: None,
             edited: None,
             rule: Rule { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1 },
             result: "approved",

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::record::{Exec, Rule, Tool};
+use super::record::{Exec, Reach, Rule, Tool};
 
 pub use journal::{Journal, JournaledLog, SOCKET};
 pub use log::{AuditLog, KEPT, MAX_BYTES, names};
@@ -41,6 +41,12 @@ pub struct AuditRecord {
     /// Of [`crate::common::access::Access::Exec`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<Exec>,
+    /// Of [`crate::common::access::Access::Connect`] and [`crate::common::access::Access::Bind`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Reach>,
+    /// Of [`crate::common::access::Access::Unix`]: what is known to be behind the socket, such as `@docker`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<&'static str>,
     pub rule: Rule,
     /// `approved`, `denied`, `timeout`, `not_permitted`, `granted`, `allowed`, `cancelled` or `edited`.
     pub result: &'static str,

@@ -158,7 +158,7 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::NoGrant => Error::NoSuchGrant(String::new()),
         Refusal::Invalid(what) => Error::InvalidArgument((*what).to_owned()),
         Refusal::TooMany => Error::TooMany(String::new()),
-        Refusal::Policy(_) => Error::Policy(words()),
+        Refusal::Policy(_) | Refusal::Unpublished(_) => Error::Policy(words()),
         Refusal::Session(_) => Error::Engine(words()),
         Refusal::User(_) => Error::InvalidArgument(words()),
         Refusal::State(_) | Refusal::Randomness(_) => {

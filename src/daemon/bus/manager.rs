@@ -2,6 +2,7 @@
 //! daemon; every argument is any local user's.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use zbus::fdo::DBusProxy;
@@ -19,13 +20,15 @@ use crate::common::access::Access;
 use crate::common::bus::{REQUESTS_PATH, SESSIONS_PATH};
 use crate::common::details;
 use crate::common::id::{GrantId, SessionId};
+use crate::common::net::canonical;
 use crate::common::path::RawPath;
 use crate::common::text;
-use crate::common::wire::{Start, WindowSize};
+use crate::common::wire::{self, Start, WindowSize};
 use crate::daemon::core::Core;
 use crate::daemon::live::Live;
 use crate::daemon::orders::{Caller, Into, Opening, Order};
 use crate::daemon::view::Held;
+use crate::policy::publish::MAX_PUBLISHED;
 
 /// Words of a command and of an environment at the most, and bytes of both: what execve(2) takes.
 const MOST_WORDS: usize = 1 << 16;
@@ -80,7 +83,23 @@ fn opening(options: &mut Options) -> Result<Opening, Error> {
         home: options.path("home")?,
         profiles: options.texts("profiles")?,
         user: options.take("user")?,
+        publish: published(options.take("publish")?.unwrap_or_default())?,
+        ssh_agent: options.path("ssh-agent")?,
     })
+}
+
+/// Addresses and ports in their canonical text.
+fn published(texts: Vec<String>) -> Result<Vec<SocketAddr>, Error> {
+    let wrong = || Error::InvalidOption("publish".into());
+    let read = |text: &String| {
+        let address: Option<SocketAddr> = text.parse().ok();
+        // Without an interface, of which no rule could speak.
+        let is_canonical = |own: &SocketAddr| {
+            canonical(own.ip()) == own.ip() && own.port() != 0 && own.to_string() == *text && !text.contains('%')
+        };
+        address.filter(is_canonical).ok_or_else(wrong)
+    };
+    if texts.len() > MAX_PUBLISHED { Err(wrong()) } else { texts.iter().map(read).collect() }
 }
 
 fn words(words: Vec<Vec<u8>>, what: &'static str) -> Result<Vec<Vec<u8>>, Error> {
@@ -132,6 +151,11 @@ impl Manager {
         let umask: u32 = options.take("umask")?.unwrap_or(0o022);
         let ignored_signals: u64 = options.take("ignored-signals")?.unwrap_or_default();
         let events = options.take("events")?.unwrap_or(false);
+        let passed: Vec<i32> = options.take("passed")?.unwrap_or_default();
+        let passed_fds: Vec<zbus::Fd<'static>> = options.take("passed-fds")?.unwrap_or_default();
+        if passed.len() != passed_fds.len() || !wire::are_numbers_to_pass(&passed) {
+            return Err(Error::InvalidOption("passed".into()));
+        }
         let (into, directory) = match session {
             Some(session) => {
                 let directory = options.path("directory")?;
@@ -152,12 +176,15 @@ impl Manager {
             ignored_signals,
             on_terminal,
             window: window.map(|(rows, columns)| WindowSize { rows, columns }),
-            passed: Vec::new(),
+            passed,
         };
         if start.command.is_empty() {
             return Err(invalid("argv"));
         }
-        let fds = [link, cwd, stdin, stdout, stderr].map(std::os::fd::OwnedFd::from).into();
+        let mut fds: Vec<_> = [link, cwd, stdin, stdout, stderr].map(std::os::fd::OwnedFd::from).into();
+        for passed in passed_fds {
+            fds.push(passed.try_into().map_err(|_| Error::InvalidOption("passed-fds".into()))?);
+        }
         let order = Order { start, fds, into, events };
         let run = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.run(&caller, order).await }) };
         let ran = self.handle.call_once(connection, &header, run).await?;

@@ -9,6 +9,8 @@ pub mod objects;
 pub mod options;
 pub mod service;
 
+pub use options::path;
+
 use std::future::Future;
 use std::pin::Pin;
 

@@ -11,6 +11,7 @@ mod native;
 mod open;
 mod tree;
 mod turns;
+mod unix;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::decode::Attempt;
 use super::exec::{Executor, Found, Judged, arguments};
 use super::judge::{Approvals, Halt, Judge, Permit};
 use super::listener::Answer;
+use super::net::unix::UnixSockets;
 use super::reads::Reads;
 use super::resolve::{Place, Resolver};
 use super::sys;
@@ -39,12 +41,24 @@ pub struct Performer {
     waiting: turns::Waiting,
     /// `None` if the profile holds no reads.
     reads: Option<Arc<Reads>>,
+    /// `None` in a session with the host's network.
+    unix: Option<UnixSockets>,
 }
 
 impl Performer {
     pub fn new(resolver: Resolver, judge: Judge, executor: Executor, reads: Option<Arc<Reads>>) -> Performer {
         let (turns, waiting) = (turns::Turns::default(), turns::Waiting::default());
-        Performer { resolver, judge, executor, turns, waiting, reads }
+        Performer { resolver, judge, executor, turns, waiting, reads, unix: None }
+    }
+
+    /// With the unix sockets of a session that has its own network.
+    pub fn with_unix(self, unix: Option<UnixSockets>) -> Performer {
+        Performer { unix, ..self }
+    }
+
+    /// What the session knows of unix sockets, if their calls are held.
+    pub fn unix(&self) -> Option<&UnixSockets> {
+        self.unix.as_ref()
     }
 
     pub fn judge(&self) -> &Judge {

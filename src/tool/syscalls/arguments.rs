@@ -147,9 +147,27 @@ pub const FASTOPEN_IN_2: &[Case] = &[case("MSG_FASTOPEN", &[with(2, FASTOPEN)], 
 pub const FASTOPEN_IN_3: &[Case] = &[case("MSG_FASTOPEN", &[with(3, FASTOPEN)], Refused(Errno::OPNOTSUPP))];
 
 /// setsockopt(2): `TCP_ULP` "smc" (Linux 4.19 to 6.12) turns a TCP socket into one that Landlock does not know; "tls" has
-/// fallbacks wherever it is used.
-pub const SETSOCKOPT: &[Case] =
-    &[case("TCP_ULP", &[is(1, libc::IPPROTO_TCP as u32), is(2, libc::TCP_ULP as u32)], Refused(Errno::NOPROTOOPT))];
+/// fallbacks wherever it is used. The others send packets elsewhere than to the address that was judged, without a privilege:
+/// a source route (RFC 791, RFC 6275, RFC 8754) makes its first stop the packet's destination, and a device of the caller's
+/// choice (Linux 5.7) leads past the machine's own routes.
+pub const SETSOCKOPT: &[Case] = &[
+    case("TCP_ULP", &[is(1, libc::IPPROTO_TCP as u32), is(2, libc::TCP_ULP as u32)], Refused(Errno::NOPROTOOPT)),
+    case("IP_OPTIONS", &[is(1, libc::IPPROTO_IP as u32), is(2, libc::IP_OPTIONS as u32)], Refused(Errno::PERM)),
+    case("IPV6_RTHDR", &[is(1, libc::IPPROTO_IPV6 as u32), is(2, libc::IPV6_RTHDR as u32)], Refused(Errno::PERM)),
+    case("IPV6_2292PKTOPTIONS", &[is(1, libc::IPPROTO_IPV6 as u32), is(2, IPV6_2292PKTOPTIONS)], Refused(Errno::PERM)),
+    case(
+        "SO_BINDTODEVICE",
+        &[is(1, libc::SOL_SOCKET as u32), is(2, libc::SO_BINDTODEVICE as u32)],
+        Refused(Errno::PERM),
+    ),
+    case(
+        "SO_BINDTOIFINDEX",
+        &[is(1, libc::SOL_SOCKET as u32), is(2, libc::SO_BINDTOIFINDEX as u32)],
+        Refused(Errno::PERM),
+    ),
+];
+/// linux/in6.h.
+const IPV6_2292PKTOPTIONS: u32 = 6;
 
 /// The type byte of an ioctl command, asm-generic/ioctl.h.
 const fn of_type(letter: u8) -> Test {

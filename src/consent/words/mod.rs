@@ -1,5 +1,8 @@
 //! A request in plain words: what every consent agent shows. The words are ours, everything of the tool's is escaped.
 
+mod letters;
+mod net;
+
 use crate::common::access::Access;
 use crate::common::consent::Offer;
 use crate::common::decision::Width;
@@ -8,16 +11,26 @@ use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
 use crate::common::text::{self, Untrusted};
 
-/// What would happen to the object, to follow "wants to".
-pub fn intent(request: &Request) -> &'static str {
+pub use net::{Line, called, lines, place, who_reaches};
+
+/// What would happen, to follow "wants to". It names what would be reached, in `limit` columns if it is long, and leaves
+/// other objects to lines of their own.
+pub fn intent(request: &Request, limit: usize) -> String {
+    match (&request.destination, request.service) {
+        (Some(destination), _) => net::intent(request.access, request.operation, destination, limit),
+        (None, Some(service)) => format!("talk to {}", net::called(service)),
+        (None, None) => deed(request).to_owned(),
+    }
+}
+
+fn deed(request: &Request) -> &'static str {
     match (request.access, request.operation) {
         (Access::Read, Operation::List) => "list this directory",
         (Access::Read, _) => "read this file",
         (Access::Exec, _) => "run this command",
-        (Access::Connect, Operation::LookUp) => "look up and reach this host",
         (Access::Connect, _) => "connect to this host",
         (Access::Bind, _) => "listen on this address",
-        (Access::Unix, _) => "talk to this service",
+        (Access::Unix, _) => "talk to whatever is behind this socket",
         (Access::Write, operation) => match operation {
             Operation::OpenWrite => "open this file for writing",
             Operation::Create => "create this file",
@@ -46,7 +59,7 @@ pub fn verb(access: Access, operation: Operation) -> &'static str {
         (Access::Read, Operation::List) => "list",
         (Access::Read, _) => "read",
         (Access::Exec, _) => "run",
-        (Access::Connect, Operation::LookUp) => "look up and reach",
+        (Access::Connect, Operation::LookUp) => "look up",
         (Access::Connect, _) => "connect to",
         (Access::Bind, _) => "listen on",
         (Access::Unix, _) => "talk to",
@@ -83,7 +96,9 @@ pub fn other(operation: Operation) -> &'static str {
 pub fn reach(request: &Request, width: Width) -> &'static str {
     match (width, request.access, request.is_directory) {
         (Width::Exact, Access::Exec, _) => "this command, word for word",
-        (Width::Exact, Access::Connect | Access::Bind, _) => "this host and port",
+        (Width::Exact, Access::Connect, _) if request.operation == Operation::LookUp => "this name, at any port",
+        (Width::Exact, Access::Connect, _) if is_named(request) => "this host and port",
+        (Width::Exact, Access::Connect | Access::Bind, _) => "this address and port",
         (Width::Exact, Access::Unix, _) => "this socket",
         (Width::Exact, _, false) => "this file",
         (Width::Exact, _, true) => "this directory itself",
@@ -95,14 +110,21 @@ pub fn reach(request: &Request, width: Width) -> &'static str {
         (Width::Program, Access::Connect | Access::Bind, _) => "this program to this host, at any port",
         (Width::Program, ..) => "this program, whatever it is given",
         (Width::Host, ..) => "this host at any port",
-        (Width::Domain, ..) => "every host of this domain, at any port",
+        (Width::Domain, ..) => "every host of this domain, and it, at any port",
     }
+}
+
+/// Whether it has a name that a person would know it by.
+fn is_named(request: &Request) -> bool {
+    request.destination.as_ref().is_some_and(|destination| destination.names().next().is_some())
 }
 
 /// What an offer covers. Of a command it is words that are quoted already, with `…` for further ones.
 pub fn scope(request: &Request, offer: &Offer, limit: usize) -> String {
     match request.access {
         Access::Exec => text::shown_within(&offer.scope, limit),
+        // What it ends with says whose host it is.
+        Access::Connect | Access::Bind => text::ending_within(&offer.scope, limit),
         _ => text::escaped_within(offer.scope.as_bytes(), limit),
     }
 }
