@@ -156,6 +156,7 @@ fn prompt(number: u128) -> Prompt {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     };
     let offers = [(Width::Exact, "/srv/x"), (Width::Tree, "/srv/**")];
     let offers = offers.map(|(width, scope)| Offer { width, scope: scope.into() }).to_vec();

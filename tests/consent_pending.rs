@@ -37,6 +37,7 @@ fn request(id: u128, session_number: u8, call: u32, object: &str) -> Request {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     }
 }
 

@@ -47,6 +47,7 @@ fn request(object: &[u8]) -> Request {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     }
 }
 

@@ -38,6 +38,7 @@ fn prompt() -> Prompt {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     };
     let offers = [(Width::Exact, "/srv/a/x"), (Width::Directory, "/srv/a/*"), (Width::Tree, "/srv/a/**")];
     Prompt {

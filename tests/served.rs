@@ -285,6 +285,7 @@ fn prompt(object: &str) -> Prompt {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     };
     let offers = vec![Offer { width: Width::Exact, scope: object.into() }];
     let deadline = Instant::now() + Duration::from_secs(60);

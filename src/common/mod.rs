@@ -11,6 +11,7 @@ pub mod errno;
 pub mod exec;
 pub mod id;
 pub mod mask;
+pub mod moment;
 pub mod net;
 pub mod path;
 pub mod procstat;

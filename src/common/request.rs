@@ -1,6 +1,7 @@
 //! A request: who wants which access to which object, and what a person is shown of it.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +137,8 @@ pub struct Request {
     pub rule: RuleRef,
     /// The longest lifetime that the rule's `remember` lets an answer create.
     pub remember: super::decision::Lifetime,
+    /// The longest time that such an answer may hold.
+    pub remember_for: Option<Duration>,
     /// Members of this group answer, instead of the session's user.
     pub group: Option<String>,
     /// What would run, where the access is [`Access::Exec`].

@@ -4,17 +4,23 @@
 //! `deny` of any rule, then a live grant, then the strictest of the rules that match, then `[defaults]`. Nothing is decided
 //! by which pattern is longer.
 
+use std::time::Duration;
+
 use crate::common::access::{Access, Level};
 use crate::common::decision::Lifetime;
 use crate::common::id::CallId;
+use crate::common::net::Service;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::common::scope::{Pattern, Reach};
 
 use super::grants::{Grants, Needed};
+use super::hosts::Hosts;
 use super::index::{Entry, Index};
-use super::model::Profile;
+use super::model::{Profile, Rule};
+use super::network::{REBINDING, UDP};
 use super::programs::{Follow, Programs};
+use super::sockets::SERVICES;
 
 /// The `id` of the rule that keeps gated's own files.
 pub const OWN_FILES: &str = "built-in:gated-files";
@@ -33,6 +39,12 @@ pub enum Source {
     BuiltIn(usize),
     Scratch(usize),
     Unreadable,
+    /// A name leads to an address that no name can give.
+    Rebinding,
+    /// Datagrams that no rule speaks of.
+    Udp,
+    /// A service that no file opens.
+    Service(Service),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +62,8 @@ pub struct Policy {
     /// In the order of [`Access::ALL`].
     indexes: [Index; Access::ALL.len()],
     pub(super) programs: Programs,
+    pub(super) connects: Hosts,
+    pub(super) binds: Hosts,
 }
 
 impl Policy {
@@ -68,6 +82,8 @@ impl Policy {
         });
         Policy {
             programs: Programs::new(on_programs, follow),
+            connects: Hosts::new(profile, Access::Connect),
+            binds: Hosts::new(profile, Access::Bind),
             indexes: Access::ALL.map(|access| compile(profile, access)),
             profile: profile.clone(),
         }
@@ -152,6 +168,9 @@ impl Policy {
             Source::BuiltIn(_) => return built_in(OWN_FILES, Some("These files are gated's own.")),
             Source::Scratch(_) => return built_in(SCRATCH, None),
             Source::Unreadable => return built_in(UNREADABLE, Some("Too many programs within each other.")),
+            Source::Rebinding => return built_in(REBINDING, Some("A name leads into a network that is not public.")),
+            Source::Udp => return built_in(UDP, Some("Datagrams go only where a rule with protocol \"udp\" says so.")),
+            Source::Service(service) => return built_in(SERVICES, Some(service.meaning())),
             Source::Default | Source::Grant(_) => None,
         };
         match rule {
@@ -171,8 +190,13 @@ impl Policy {
         match verdict.basis {
             Source::Rule(at) => self.profile.rules.get(at).map_or(Lifetime::Attempt, |rule| rule.remember),
             Source::Default => Lifetime::Session,
-            Source::Grant(_) | Source::BuiltIn(_) | Source::Scratch(_) | Source::Unreadable => Lifetime::Attempt,
+            _ => Lifetime::Attempt,
         }
+    }
+
+    /// The longest time that such an answer may hold, if its rule says one.
+    pub fn remember_for(&self, verdict: &Verdict) -> Option<Duration> {
+        self.rule_of(verdict.basis).and_then(|rule| rule.remember_for)
     }
 
     /// The group whose members answer to this verdict, instead of the session's user.
@@ -181,8 +205,12 @@ impl Policy {
     }
 
     fn group_of(&self, source: Source) -> Option<&str> {
+        self.rule_of(source)?.group.as_deref()
+    }
+
+    fn rule_of(&self, source: Source) -> Option<&Rule> {
         match source {
-            Source::Rule(at) => self.profile.rules.get(at)?.group.as_deref(),
+            Source::Rule(at) => self.profile.rules.get(at),
             _ => None,
         }
     }

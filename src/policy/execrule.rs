@@ -19,7 +19,7 @@ use super::reading;
 pub(super) fn terms(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<ExecTerms, PolicyError> {
     let hole = |value: &Spanned<ExceptTerm>| match value.get_ref() {
         ExceptTerm::Argv(words) => argv(text, value.span().start, words),
-        ExceptTerm::Path(_) => Err(text.error_at(value, "a path in a rule for programs; a list of words was expected")),
+        ExceptTerm::Text(_) => Err(text.error_at(value, "a path in a rule for programs; a list of words was expected")),
     };
     Ok(ExecTerms {
         program: table.program.iter().map(|value| program(names, text, value)).collect::<Result<_, _>>()?,

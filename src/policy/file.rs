@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use crate::common::access::{Access, Level};
+use crate::common::net::Transport;
 use crate::common::wire::Network;
 
 use super::load::PolicyError;
@@ -44,6 +45,8 @@ pub(super) struct File {
     pub prompt: PromptTable,
     #[serde(default)]
     pub grants: GrantsTable,
+    #[serde(default)]
+    pub dbus: BusTable,
     #[serde(default, rename = "rule")]
     pub rules: Vec<RuleTable>,
 }
@@ -57,7 +60,7 @@ pub(super) struct Header {
     pub extends: Vec<Spanned<String>>,
     #[serde(default, rename = "match")]
     pub match_on: MatchTable,
-    pub network: Option<Network>,
+    pub network: Option<Spanned<Network>>,
     pub debug: Option<bool>,
 }
 
@@ -79,6 +82,13 @@ pub(super) struct ScratchTable {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Env {
     pub deny: Vec<Spanned<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct BusTable {
+    pub session: Vec<Spanned<String>>,
+    pub system: Vec<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -116,11 +126,54 @@ pub(super) struct RuleTable {
     pub argv: Option<Spanned<Vec<Spanned<WordTerm>>>>,
     #[serde(default)]
     pub env: Vec<Spanned<String>>,
-    // Terms of the language that this version does not hold; known by name so that the error can say so.
-    host: Option<Spanned<IgnoredAny>>,
-    cidr: Option<Spanned<IgnoredAny>>,
-    port: Option<Spanned<IgnoredAny>>,
-    socket: Option<Spanned<IgnoredAny>>,
+    #[serde(default)]
+    pub host: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub cidr: Vec<Spanned<String>>,
+    pub port: Option<Spanned<String>>,
+    #[serde(default)]
+    pub protocol: Vec<Spanned<Transport>>,
+    #[serde(default)]
+    pub socket: Vec<Spanned<String>>,
+}
+
+/// What a rule is about; one rule is about one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Files,
+    Programs,
+    Hosts,
+    Sockets,
+}
+
+impl Kind {
+    fn of(access: Access) -> Kind {
+        match access {
+            Access::Read | Access::Write => Kind::Files,
+            Access::Exec => Kind::Programs,
+            Access::Connect | Access::Bind => Kind::Hosts,
+            Access::Unix => Kind::Sockets,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Kind::Files => "files",
+            Kind::Programs => "programs",
+            Kind::Hosts => "hosts",
+            Kind::Sockets => "sockets",
+        }
+    }
+
+    /// The keys that say what such a rule speaks of.
+    fn keys(self) -> &'static str {
+        match self {
+            Kind::Files => "`path`",
+            Kind::Programs => "`program` and `argv`",
+            Kind::Hosts => "`host` and `cidr`",
+            Kind::Sockets => "`socket`",
+        }
+    }
 }
 
 /// A word of an argv, or its alternatives.
@@ -130,10 +183,10 @@ pub(super) enum WordTerm {
     Alternatives(Vec<String>),
 }
 
-/// A hole: a path, or an argv.
+/// A hole: a path, a host or a socket, or an argv.
 #[derive(Debug)]
 pub(super) enum ExceptTerm {
-    Path(String),
+    Text(String),
     Argv(Vec<Spanned<WordTerm>>),
 }
 
@@ -167,11 +220,11 @@ impl<'de> Deserialize<'de> for ExceptTerm {
             type Value = ExceptTerm;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path, or a list of words")
+                f.write_str("a text, or a list of words")
             }
 
             fn visit_str<E>(self, path: &str) -> Result<ExceptTerm, E> {
-                Ok(ExceptTerm::Path(path.to_owned()))
+                Ok(ExceptTerm::Text(path.to_owned()))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<ExceptTerm, A::Error> {
@@ -264,73 +317,72 @@ impl File {
     pub fn parse(text: &Text) -> Result<File, PolicyError> {
         let file: File = text.parse()?;
         for rule in &file.rules {
-            rule.check_supported(text)?;
+            rule.check_terms(text, rule.kind(text)?)?;
         }
         Ok(file)
     }
 }
 
 impl RuleTable {
-    /// Whether the rule is one on programs.
-    pub fn is_exec(&self) -> bool {
-        self.access.get_ref().iter().any(|access| *access.get_ref() == Access::Exec)
+    /// Whether one of its accesses is this.
+    pub fn has(&self, access: Access) -> bool {
+        self.access.get_ref().iter().any(|own| *own.get_ref() == access)
     }
 
-    fn check_supported(&self, text: &Text) -> Result<(), PolicyError> {
-        if self.access.get_ref().is_empty() {
-            let message = "a rule without an access; `read`, `write` or `exec` was expected";
-            return Err(text.error_at(&self.access, message));
-        }
-        for access in self.access.get_ref() {
-            match access.get_ref() {
-                Access::Read | Access::Write if self.is_exec() => {
-                    let message = format!(
-                        "`{}` and `exec` in one rule: programs and files have rules of their own",
-                        access.get_ref()
-                    );
-                    return Err(text.error_at(access, message));
-                }
-                Access::Read | Access::Write | Access::Exec => {}
-                other => {
-                    let message = format!("rules for `{other}` are not supported by this version");
-                    return Err(text.error_at(access, message));
-                }
+    /// What the rule is about.
+    pub fn kind(&self, text: &Text) -> Result<Kind, PolicyError> {
+        let Some((first, others)) = self.access.get_ref().split_first() else {
+            return Err(text.error_at(&self.access, "a rule without an access; `read`, `write` or `exec` was expected"));
+        };
+        let kind = Kind::of(*first.get_ref());
+        match others.iter().find(|other| Kind::of(*other.get_ref()) != kind) {
+            None => Ok(kind),
+            Some(other) => {
+                let message = format!(
+                    "`{}` and `{}` in one rule: {} and {} have rules of their own",
+                    first.get_ref(),
+                    other.get_ref(),
+                    kind.as_str(),
+                    Kind::of(*other.get_ref()).as_str()
+                );
+                Err(text.error_at(other, message))
             }
         }
-        let terms = [("host", &self.host), ("cidr", &self.cidr), ("port", &self.port), ("socket", &self.socket)];
-        for (name, term) in terms {
-            if let Some(term) = term {
-                return Err(text.error_at(term, format!("`{name}` in a rule is not supported by this version")));
-            }
-        }
-        self.check_terms(text)
     }
 
-    /// Programs have `program`, `argv` and `env`, files have `path`.
-    fn check_terms(&self, text: &Text) -> Result<(), PolicyError> {
-        let id = self.id.get_ref();
-        if self.is_exec() {
-            return match self.path.first() {
-                Some(path) => {
-                    Err(text.error_at(path, "`path` is for files; a rule on programs has `program` and `argv`"))
-                }
-                None if self.program.is_empty() => {
-                    Err(text.error_at(&self.id, format!("rule `{id}` has no `program`")))
-                }
-                None => Ok(()),
-            };
-        }
+    /// Each kind of rule has keys of its own.
+    fn check_terms(&self, text: &Text, kind: Kind) -> Result<(), PolicyError> {
         let first = |list: &[Spanned<String>]| list.first().map(|value| value.span().start);
         let argv = self.argv.as_ref().map(|value| value.span().start);
-        for (name, start) in [("program", first(&self.program)), ("argv", argv), ("env", first(&self.env))] {
-            if let Some(start) = start {
-                return Err(text.error(start, format!("`{name}` is for programs; a rule on files has `path`")));
+        let port = self.port.as_ref().map(|value| value.span().start);
+        let protocol = self.protocol.first().map(|value| value.span().start);
+        for (key, start, owner) in [
+            ("path", first(&self.path), Kind::Files),
+            ("program", first(&self.program), Kind::Programs),
+            ("argv", argv, Kind::Programs),
+            ("env", first(&self.env), Kind::Programs),
+            ("host", first(&self.host), Kind::Hosts),
+            ("cidr", first(&self.cidr), Kind::Hosts),
+            ("port", port, Kind::Hosts),
+            ("protocol", protocol, Kind::Hosts),
+            ("socket", first(&self.socket), Kind::Sockets),
+        ] {
+            if let Some(start) = start.filter(|_| owner != kind) {
+                let (owner, kind, keys) = (owner.as_str(), kind.as_str(), kind.keys());
+                return Err(text.error(start, format!("`{key}` is for {owner}; a rule on {kind} has {keys}")));
             }
         }
-        if self.path.is_empty() {
-            return Err(text.error_at(&self.id, format!("rule `{id}` has no `path`")));
+        let missing = match kind {
+            Kind::Files => self.path.is_empty().then_some("`path`"),
+            Kind::Programs => self.program.is_empty().then_some("`program`"),
+            Kind::Hosts if self.port.is_some() && self.has(Access::Bind) && !self.has(Access::Connect) => None,
+            Kind::Hosts => (self.host.is_empty() && self.cidr.is_empty()).then_some("`host` and no `cidr`"),
+            Kind::Sockets => self.socket.is_empty().then_some("`socket`"),
+        };
+        match missing {
+            Some(key) => Err(text.error_at(&self.id, format!("rule `{}` has no {key}", self.id.get_ref()))),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 //! attempt that would be asked. The object comes from the tool, so its width is checked here and not believed.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +10,16 @@ use crate::common::access::{Access, Level};
 use crate::common::decision::{Lifetime, Width};
 use crate::common::exec::Command;
 use crate::common::id::{CallId, GrantId};
+use crate::common::moment::Moment;
+use crate::common::net::{Destination, Service, Transport};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::scope::Pattern;
 
 use super::commands::CommandScope;
+use super::hostscope::HostScope;
 use super::reading::Reading;
+use super::sockets::SocketScope;
 
 /// A scope, an access and a lifetime that somebody said yes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,19 +28,29 @@ pub struct Grant {
     pub access: Access,
     /// What was asked for; always covered.
     pub object: RawPath,
-    /// How far the answer reaches; of an exec the program.
-    pub pattern: Pattern,
-    /// How far it reaches among the command lines of the program, where the access is [`Access::Exec`].
-    pub command: Option<CommandScope>,
+    /// How far the answer reaches.
+    pub scope: Scope,
     pub lifetime: Lifetime,
     /// The call that it holds for; `None` for the whole session.
     pub call: Option<CallId>,
+    /// When it is over in any case.
+    pub until: Option<Moment>,
     /// Whether whoever answered proved who they are: only then it lifts `authenticate`.
     pub authenticated: bool,
     /// The group whose member answered, where the rule asked for one: it lifts what asks for that group, and nothing else.
     pub group: Option<String>,
     /// The consent agent and person, as in [`crate::common::decision::Decision::by`].
     pub by: String,
+}
+
+/// How far an answer reaches, by what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    Paths(Pattern),
+    /// Command lines of the program that is [`Grant::object`].
+    Command(CommandScope),
+    Host(HostScope),
+    Socket(SocketScope),
 }
 
 /// An answer that would cover everything, or the whole of a home directory.
@@ -51,7 +66,7 @@ impl Grant {
     /// attempt is never stored ([`Grants::add`]). Not authenticated: whoever knows better sets it.
     ///
     /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`, and a
-    /// width that is not of the request's kind or would be every command line there is.
+    /// width that is not of the request's kind or would be every command line, or every host, there is.
     pub fn from_answer(
         id: GrantId,
         request: &Request,
@@ -60,52 +75,78 @@ impl Grant {
         by: &str,
         home: &RawPath,
     ) -> Result<Grant, TooBroad> {
-        let pattern = scope(request, width, home)?;
-        let command = match &request.execution {
-            Some(execution) if request.access == Access::Exec => {
-                let too_broad = || TooBroad { width, base: request.object.clone() };
-                Some(CommandScope::of(&request.object, execution, &request.who.cwd, width).ok_or_else(too_broad)?)
-            }
-            _ => None,
-        };
+        let scope = scope(request, width, home)?;
         let lifetime = lifetime.min(longest(request));
         Ok(Grant {
             id,
             access: request.access,
             object: request.object.clone(),
-            pattern,
-            command,
+            scope,
             lifetime,
             call: (lifetime != Lifetime::Session).then_some(request.call),
+            until: request.remember_for.map(|time| Moment::now().after(time)),
             authenticated: false,
             group: request.group.clone(),
             by: by.to_owned(),
         })
     }
 
-    /// Whether both say the same, whatever they are called.
+    /// What whoever opens a session says with `--publish`: the session may be reached at this address of the host.
+    pub fn published(id: GrantId, address: SocketAddr, by: &str) -> Grant {
+        let destination = Destination::address(address, Transport::Tcp, Vec::new());
+        Grant {
+            id,
+            access: Access::Bind,
+            object: destination.object(),
+            scope: Scope::Host(HostScope::published(&destination)),
+            lifetime: Lifetime::Session,
+            call: None,
+            until: None,
+            authenticated: false,
+            group: None,
+            by: by.to_owned(),
+        }
+    }
+
+    /// Whether both say the same, whatever they are called, and this one no shorter.
     pub fn equals(&self, other: &Grant) -> bool {
-        *self == Grant { id: self.id, ..other.clone() }
+        let as_long = match (self.until, other.until) {
+            (None, _) => true,
+            (Some(own), Some(other)) => own >= other,
+            (Some(_), None) => false,
+        };
+        as_long && *self == Grant { id: self.id, until: self.until, ..other.clone() }
+    }
+
+    /// Whether its time is over.
+    pub fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Moment::now() >= until)
     }
 
     /// Whether it would have lifted this request, had it been there before.
     pub fn answers(&self, request: &Request) -> bool {
         let needed = Needed { authenticated: request.level == Level::Authenticate, group: request.group.as_deref() };
-        let reaches = match (&self.command, &request.execution) {
-            (Some(scope), Some(execution)) => {
-                longest(request) > Lifetime::Attempt && scope.answers(execution, &request.who.cwd)
+        let reaches = match &self.scope {
+            Scope::Paths(pattern) => is_of_paths(self.access) && pattern.matches(&request.object),
+            Scope::Command(scope) => {
+                let is_kept = longest(request) > Lifetime::Attempt && self.object == request.object;
+                let execution = request.execution.as_ref();
+                is_kept && execution.is_some_and(|execution| scope.answers(execution, &request.who.cwd))
             }
-            (None, _) => request.access != Access::Exec,
-            (Some(_), None) => false,
+            Scope::Host(scope) => scope.answers(request),
+            Scope::Socket(scope) => scope.covers(&request.object, request.service),
         };
-        reaches && self.holds_for(request.access, request.call, needed) && self.pattern.matches(&request.object)
+        reaches && self.holds_for(request.access, request.call, needed)
     }
 
-    /// How far it reaches, as a person reads it: a pattern on paths, or a command line with `…` for any further words.
+    /// How far it reaches, as a person reads it: a pattern on paths, a command line with `…` for any further words, or hosts
+    /// as `NAME:PORTS`, for one program with `PROGRAM ->` in front.
     pub fn scope(&self) -> String {
-        match &self.command {
-            Some(scope) => scope.shown(&self.object),
-            None => self.pattern.to_string(),
+        match &self.scope {
+            Scope::Paths(pattern) => pattern.to_string(),
+            Scope::Command(scope) => scope.shown(&self.object),
+            Scope::Host(scope) => scope.to_string(),
+            Scope::Socket(scope) => scope.to_string(),
         }
     }
 
@@ -114,6 +155,7 @@ impl Grant {
             && self.call.is_none_or(|own| own == call)
             && (self.authenticated || !needed.authenticated)
             && self.group.as_deref() == needed.group
+            && !self.is_over()
     }
 }
 
@@ -129,7 +171,7 @@ pub(super) struct Needed<'a> {
 pub fn longest(request: &Request) -> Lifetime {
     let is_whole = match &request.execution {
         Some(execution) => execution.words_left_out == 0 && !request.object.as_bytes().ends_with(b" (deleted)"),
-        None => request.access != Access::Exec,
+        None => is_of_paths(request.access) || request.access == Access::Unix || request.destination.is_some(),
     };
     if is_whole { request.remember } else { Lifetime::Attempt }
 }
@@ -141,22 +183,35 @@ pub fn offered_widths(request: &Request, home: &RawPath) -> Vec<Width> {
     if longest(request) == Lifetime::Attempt {
         return widths;
     }
-    let is_fit = |width: Width| match (&request.execution, request.access) {
-        (Some(execution), Access::Exec) => {
-            CommandScope::of(&request.object, execution, &request.who.cwd, width).is_some()
-        }
-        (None, Access::Exec) => false,
-        _ => scope(request, width, home).is_ok(),
-    };
-    let wider = [Width::Directory, Width::Tree, Width::Prefix, Width::Program];
-    widths.extend(wider.into_iter().filter(|&width| is_fit(width)));
+    let wider = [Width::Directory, Width::Tree, Width::Prefix, Width::Program, Width::Host, Width::Domain];
+    widths.extend(wider.into_iter().filter(|&width| scope(request, width, home).is_ok()));
     widths
 }
 
+/// What an answer of this width covers.
+fn scope(request: &Request, width: Width, home: &RawPath) -> Result<Scope, TooBroad> {
+    let scope = match request.access {
+        Access::Read | Access::Write => return paths(request, width, home).map(Scope::Paths),
+        Access::Exec => request.execution.as_ref().and_then(|execution| {
+            CommandScope::of(&request.object, execution, &request.who.cwd, width).map(Scope::Command)
+        }),
+        Access::Connect | Access::Bind => HostScope::of(request, width).map(Scope::Host),
+        Access::Unix => SocketScope::of(request, width, home).map(Scope::Socket),
+    };
+    // What nobody was shown the whole of is answered for the attempt, and for nothing besides.
+    let alone = (longest(request) == Lifetime::Attempt && width == Width::Exact)
+        .then(|| Scope::Paths(Pattern::literal(&request.object)));
+    scope.or(alone).ok_or_else(|| TooBroad { width, base: request.object.clone() })
+}
+
+/// Whether scopes of this access are patterns on paths.
+fn is_of_paths(access: Access) -> bool {
+    matches!(access, Access::Read | Access::Write)
+}
+
 /// The paths that an answer of this width covers.
-fn scope(request: &Request, width: Width, home: &RawPath) -> Result<Pattern, TooBroad> {
-    let is_of_command = matches!(width, Width::Prefix | Width::Program);
-    if request.access == Access::Exec || width == Width::Exact {
+fn paths(request: &Request, width: Width, home: &RawPath) -> Result<Pattern, TooBroad> {
+    if width == Width::Exact {
         return Ok(Pattern::literal(&request.object));
     }
     let base = match request.object.parent() {
@@ -164,10 +219,12 @@ fn scope(request: &Request, width: Width, home: &RawPath) -> Result<Pattern, Too
         _ => request.object.clone(),
     };
     let everything = base.components().next().is_none() || RawPath::from("/home").is_within(&base);
-    if everything || is_of_command || home.is_within(&base) {
-        return Err(TooBroad { width, base });
+    match width {
+        Width::Directory | Width::Tree if everything || home.is_within(&base) => Err(TooBroad { width, base }),
+        Width::Directory => Ok(Pattern::children_of(&base)),
+        Width::Tree => Ok(Pattern::tree_of(&base)),
+        _ => Err(TooBroad { width, base }),
     }
-    Ok(if width == Width::Tree { Pattern::tree_of(&base) } else { Pattern::children_of(&base) })
 }
 
 /// The live grants of one session.
@@ -178,6 +235,8 @@ pub struct Grants {
     by_object: HashMap<RawPath, Vec<usize>>,
     /// Positions of those that reach beyond their object.
     wide: Vec<usize>,
+    /// Positions of those about hosts.
+    hosts: Vec<usize>,
 }
 
 impl Grants {
@@ -201,8 +260,11 @@ impl Grants {
     fn enter(&mut self, grant: Grant) {
         let at = self.list.len();
         self.by_object.entry(grant.object.clone()).or_default().push(at);
-        if grant.pattern != Pattern::literal(&grant.object) {
-            self.wide.push(at);
+        match &grant.scope {
+            Scope::Paths(pattern) if *pattern == Pattern::literal(&grant.object) => {}
+            Scope::Paths(_) | Scope::Socket(_) => self.wide.push(at),
+            Scope::Host(_) => self.hosts.push(at),
+            Scope::Command(_) => {}
         }
         self.list.push(grant);
     }
@@ -248,13 +310,58 @@ impl Grants {
         if self.list.is_empty() {
             return None;
         }
-        let holds = |at: &usize| self.get(*at).is_some_and(|grant| grant.holds_for(access, call, needed));
+        let holds = |at: &usize| {
+            self.get(*at)
+                .is_some_and(|grant| matches!(grant.scope, Scope::Paths(_)) && grant.holds_for(access, call, needed))
+        };
         if let Some(&at) = self.by_object.get(path).into_iter().flatten().find(|at| holds(at)) {
             return Some(at);
         }
         let names: Vec<&[u8]> = path.components().collect();
-        let covers = |at: &usize| self.get(*at).is_some_and(|grant| grant.pattern.matches_names(&names));
-        self.wide.iter().copied().find(|at| holds(at) && covers(at))
+        let covers = |at: &usize| {
+            let scope = self.get(*at).map(|grant| &grant.scope);
+            matches!(scope, Some(Scope::Paths(pattern)) if pattern.matches_names(&names))
+        };
+        self.wide.iter().copied().find(|at| covers(at) && holds(at))
+    }
+
+    /// The position of a grant about hosts that `covers` what is reached.
+    pub(super) fn find_host(
+        &self,
+        access: Access,
+        call: CallId,
+        needed: Needed<'_>,
+        covers: &dyn Fn(&HostScope) -> bool,
+    ) -> Option<usize> {
+        self.hosts.iter().copied().find(|&at| {
+            self.get(at).is_some_and(|grant| {
+                grant.holds_for(access, call, needed) && matches!(&grant.scope, Scope::Host(scope) if covers(scope))
+            })
+        })
+    }
+
+    /// Whether somebody said yes to a host that `covers` it, whoever was asked.
+    pub(super) fn speaks_of_host(&self, access: Access, call: CallId, covers: &dyn Fn(&HostScope) -> bool) -> bool {
+        self.hosts.iter().filter_map(|&at| self.get(at)).any(|grant| {
+            let needed = Needed { authenticated: false, group: grant.group.as_deref() };
+            grant.holds_for(access, call, needed) && matches!(&grant.scope, Scope::Host(scope) if covers(scope))
+        })
+    }
+
+    /// The position of a grant that holds for this socket.
+    pub(super) fn find_socket(
+        &self,
+        path: &RawPath,
+        service: Option<Service>,
+        call: CallId,
+        needed: Needed<'_>,
+    ) -> Option<usize> {
+        self.wide.iter().copied().find(|&at| {
+            self.get(at).is_some_and(|grant| {
+                let covers = matches!(&grant.scope, Scope::Socket(scope) if scope.covers(path, service));
+                covers && grant.holds_for(Access::Unix, call, needed)
+            })
+        })
     }
 
     /// The position of a grant that holds for this command.
@@ -263,7 +370,7 @@ impl Grants {
         let holds = |at: &usize| {
             self.get(*at).is_some_and(|grant| {
                 grant.holds_for(Access::Exec, call, needed)
-                    && grant.command.as_ref().is_some_and(|scope| scope.covers(command))
+                    && matches!(&grant.scope, Scope::Command(scope) if scope.covers(command))
             })
         };
         // The path of what has no name is what any file may be called.
@@ -283,7 +390,7 @@ impl Grants {
         let own = self.by_object.get(&script.path);
         own.into_iter().flatten().filter_map(|&at| self.get(at)).any(|grant| {
             grant.holds_for(Access::Exec, call, needed)
-                && grant.command.as_ref().is_some_and(|scope| scope.covers_script(reading, command))
+                && matches!(&grant.scope, Scope::Command(scope) if scope.covers_script(reading, command))
         })
     }
 
@@ -296,8 +403,9 @@ impl Grants {
         needed: Needed<'_>,
     ) -> Option<usize> {
         self.list.iter().position(|grant| {
+            let Scope::Paths(own) = &grant.scope else { return false };
             grant.holds_for(access, call, needed)
-                && (grant.pattern.covers(pattern) || Pattern::literal(&grant.object) == *pattern)
+                && (own.covers(pattern) || Pattern::literal(&grant.object) == *pattern)
         })
     }
 }

@@ -36,7 +36,7 @@ impl Entry {
 
 /// FNV-1a. The keys are the policy's: a tool can look up but not add, so it cannot crowd a table.
 #[derive(Debug)]
-struct Fnv(u64);
+pub(super) struct Fnv(u64);
 
 impl Default for Fnv {
     fn default() -> Fnv {

@@ -17,9 +17,11 @@ use crate::common::wire::Network;
 
 use super::ceiling;
 use super::execrule;
-use super::file::{self, ExceptTerm, File, RuleTable, Text};
+use super::file::{self, ExceptTerm, File, Kind, RuleTable, Text};
 use super::load::{self, Context, PolicyError};
 use super::model::{BusNames, Defaults, GrantLimits, Profile, Prompt, Rule};
+use super::netrule;
+use super::socketrule::{self, SocketTerms};
 
 /// Trees of gated's own that no profile opens for writing, and one below the home directory.
 const OWN_TREES: [&str; 6] =
@@ -82,7 +84,9 @@ pub(super) fn merge(layers: &[(Text, File)], context: &Context) -> Result<Profil
             }
         }
     }
-    check_defaults(&profile, layers)?;
+    if profile.network == Network::Host {
+        leave_network(&mut profile, layers)?;
+    }
     Ok(profile)
 }
 
@@ -187,7 +191,7 @@ fn lay_header(profile: &mut Profile, names: &Names<'_>, text: &Text, file: &File
     profile.name.clone_from(header.name.get_ref());
     profile.description = header.description.as_ref().map_or(Ok(String::new()), |value| sentence(text, value))?;
     profile.file.clone_from(&text.name);
-    profile.network = header.network.unwrap_or(profile.network);
+    profile.network = header.network.as_ref().map_or(profile.network, |network| *network.get_ref());
     profile.debug = header.debug.unwrap_or(profile.debug);
     profile.match_program = names.patterns(text, &header.match_on.program)?;
     profile.match_unit = globs(text, &header.match_on.unit)?;
@@ -204,6 +208,7 @@ fn lay_tables(profile: &mut Profile, text: &Text, file: &File) -> Result<(), Pol
             profile.env_deny.push(glob);
         }
     }
+    socketrule::lay_bus_names(&mut profile.bus_names, text, &file.dbus)?;
     if let Some(timeout) = &file.prompt.timeout {
         profile.prompt.timeout = file::duration(text, timeout, SECOND, DAY)?;
     }
@@ -244,31 +249,45 @@ fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, Polic
     let mut access: Vec<Access> = table.access.get_ref().iter().map(|access| *access.get_ref()).collect();
     access.sort_unstable();
     access.dedup();
+    let kind = table.kind(text)?;
+    let sockets = match kind {
+        Kind::Sockets => socketrule::terms(names, text, table)?,
+        Kind::Files => SocketTerms {
+            paths: names.patterns(text, &table.path)?,
+            except: path_holes(names, text, table)?,
+            services: Vec::new(),
+        },
+        Kind::Programs | Kind::Hosts => SocketTerms::default(),
+    };
+    let (remember, remember_for) = remember(text, table)?;
     let rule = Rule {
         id: id.clone(),
         file: text.name.clone(),
         line: text.place(table.id.span().start).0,
         access,
-        path: names.patterns(text, &table.path)?,
-        except: if table.is_exec() { Vec::new() } else { path_holes(names, text, table)? },
-        exec: if table.is_exec() { Some(execrule::terms(names, text, table)?) } else { None },
-        network: None,
-        services: Vec::new(),
+        path: sockets.paths,
+        except: sockets.except,
+        exec: if kind == Kind::Programs { Some(execrule::terms(names, text, table)?) } else { None },
+        network: if kind == Kind::Hosts { Some(netrule::terms(text, table)?) } else { None },
+        services: sockets.services,
         level: table.level,
-        remember: remember(text, table)?,
+        remember,
+        remember_for,
         group: group(text, table)?,
         reason: table.reason.as_ref().map(|value| sentence(text, value)).transpose()?,
     };
-    match &rule.exec {
-        Some(terms) => execrule::check_examples(names, text, table, &rule, terms)?,
-        None => check_examples(names, text, table, &rule)?,
+    match (&rule.exec, &rule.network) {
+        (Some(terms), _) => execrule::check_examples(names, text, table, &rule, terms)?,
+        (None, Some(terms)) => netrule::check_examples(text, table, &rule, terms)?,
+        (None, None) if kind == Kind::Sockets => socketrule::check_examples(names, text, table, &rule)?,
+        (None, None) => check_examples(names, text, table, &rule)?,
     }
     Ok(rule)
 }
 
 fn path_holes(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Vec<Pattern>, PolicyError> {
     let hole = |value: &Spanned<ExceptTerm>| match value.get_ref() {
-        ExceptTerm::Path(path) => names.pattern(text, &Spanned::new(value.span(), path.clone())),
+        ExceptTerm::Text(path) => names.pattern(text, &Spanned::new(value.span(), path.clone())),
         ExceptTerm::Argv(_) => Err(text.error_at(value, "a list of words in a rule for files; a path was expected")),
     };
     table.except.iter().map(hole).collect()
@@ -286,19 +305,24 @@ fn sentence(text: &Text, value: &Spanned<String>) -> Result<String, PolicyError>
     Ok(sentence.clone())
 }
 
-fn remember(text: &Text, table: &RuleTable) -> Result<Lifetime, PolicyError> {
-    let Some(value) = &table.remember else { return Ok(Lifetime::Session) };
+/// The longest lifetime, and the longest time within it.
+fn remember(text: &Text, table: &RuleTable) -> Result<(Lifetime, Option<Duration>), PolicyError> {
+    let Some(value) = &table.remember else { return Ok((Lifetime::Session, None)) };
     match value.get_ref().as_str() {
-        "attempt" => Ok(Lifetime::Attempt),
-        "call" => Ok(Lifetime::Call),
-        "session" => Ok(Lifetime::Session),
-        later if later == "persistent" || file::parse_duration(later).is_some() => {
-            let message =
-                format!("remember = \"{later}\" is not supported by this version; use `attempt`, `call` or `session`");
+        "attempt" => Ok((Lifetime::Attempt, None)),
+        "call" => Ok((Lifetime::Call, None)),
+        "session" => Ok((Lifetime::Session, None)),
+        "persistent" => {
+            let message = "remember = \"persistent\" is not supported by this version; use `attempt`, `call`, `session` or a time";
             Err(text.error_at(value, message))
         }
+        time if file::parse_duration(time).is_some() => {
+            Ok((Lifetime::Session, Some(file::duration(text, value, SECOND, DAY.saturating_mul(30))?)))
+        }
         other => {
-            Err(text.error_at(value, format!("`{other}` is no lifetime; `attempt`, `call` or `session` was expected")))
+            let message =
+                format!("`{other}` is no lifetime; `attempt`, `call`, `session` or a time such as `10m` was expected");
+            Err(text.error_at(value, message))
         }
     }
 }
@@ -370,24 +394,52 @@ fn scratch_root(
     }
 }
 
-/// Refuses a default that this version would not hold, unless the session's own network, where nothing can be reached,
-/// holds it anyway.
-fn check_defaults(profile: &Profile, layers: &[(Text, File)]) -> Result<(), PolicyError> {
-    for (text, file) in layers {
+/// On the host's network nothing of it is held. Refused where the file that says so, or one laid over it, relies on it; what
+/// was said further down does not hold, and whoever starts a session is told.
+fn leave_network(profile: &mut Profile, layers: &[(Text, File)]) -> Result<(), PolicyError> {
+    const HELD: [Access; 3] = [Access::Connect, Access::Bind, Access::Unix];
+    let chosen = layers.iter().rposition(|(_, file)| file.profile.network.is_some()).unwrap_or(0);
+    for (text, file) in layers.get(chosen..).unwrap_or_default() {
         for (access, level) in &file.defaults {
-            let held = match access {
-                Access::Read | Access::Write | Access::Exec => true,
-                Access::Connect | Access::Bind => profile.network == Network::Own,
-                Access::Unix => false,
-            };
-            if *level.get_ref() > Level::Allow && !held {
+            if HELD.contains(access) && *level.get_ref() > Level::Allow {
                 let message = format!(
-                    "{access} = \"{}\" is not supported by this version, which does not hold `{access}`",
+                    "{access} = \"{}\" does not hold with network = \"host\", where nothing holds `{access}`",
                     level.get_ref()
                 );
                 return Err(text.error_at(level, message));
             }
         }
+        for rule in &file.rules {
+            if let Some(access) = rule.access.get_ref().iter().find(|access| HELD.contains(access.get_ref())) {
+                let message = format!(
+                    "rules for `{}` do not hold with network = \"host\", where nothing holds them",
+                    access.get_ref()
+                );
+                return Err(text.error_at(access, message));
+            }
+        }
+        if let Some(name) = file.dbus.session.iter().chain(&file.dbus.system).next() {
+            return Err(
+                text.error_at(name, "[dbus] does not hold with network = \"host\", where every name is reached")
+            );
+        }
+    }
+    let held = |rule: &Rule| rule.access.iter().any(|access| HELD.contains(access));
+    let said = profile.rules.iter().filter(|rule| held(rule)).count();
+    profile.rules.retain(|rule| !held(rule));
+    profile.bus_names = BusNames::default();
+    for access in HELD {
+        *profile.defaults.level_mut(access) = Level::Allow;
+    }
+    let place = layers.get(chosen).and_then(|(text, file)| {
+        let network = file.profile.network.as_ref()?;
+        Some(format!("{}:{}: ", text.name, text.place(network.span().start).0))
+    });
+    if said > 0 {
+        profile.notes.push(format!(
+            "{}network = \"host\": no rule on hosts and sockets holds, {said} of what is extended among them.",
+            place.unwrap_or_default()
+        ));
     }
     Ok(())
 }

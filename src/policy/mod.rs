@@ -8,17 +8,18 @@
 //! | [`mod@load`] | where profiles are looked up, and what they extend |
 //! | `merge` | files laid over each other, `~` and variables substituted, what is refused |
 //! | [`ceiling`] | the admin's limit on everybody: who may start sessions |
-//! | `execrule` | the terms of a rule on programs, and its examples |
+//! | `execrule`, `netrule`, `socketrule` | the terms of a rule on programs, hosts or sockets, and its examples |
 //! | [`decide`] | the verdict on one access to one path, independent of the order of rules |
 //! | `execution` | the verdict on one execve(2) |
 //! | `reading` | what a command line means, with `git`, `linker` and `interpreters` for those that need it |
 //! | `programs` | which rules speak of a program |
 //! | [`mod@variables`] | environment variables that carry code |
 //! | [`network`] | the verdict on names, connections and listening sockets |
+//! | `hosts` | which rules speak of a name or an address |
 //! | [`sockets`] | the verdict on unix sockets, and which service is behind one |
 //! | [`publish`] | whether a session may be reached where whoever starts it says |
 //! | [`grants`] | the answers that outlive their request |
-//! | `commands` | how far an answer to an execve(2) reaches |
+//! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
 //! | [`explain`] | a verdict in words |
 //! | [`plan`] | what the floor may give natively |
 //! | [`regions`] | where reads have to be held |
@@ -32,18 +33,22 @@ pub mod explain;
 mod file;
 mod git;
 pub mod grants;
+mod hosts;
+mod hostscope;
 mod index;
 mod interpreters;
 mod linker;
 pub mod load;
 mod merge;
 pub mod model;
+mod netrule;
 pub mod network;
 pub mod plan;
 mod programs;
 pub mod publish;
 mod reading;
 pub mod regions;
+mod socketrule;
 pub mod sockets;
 pub mod variables;
 
@@ -51,8 +56,10 @@ pub use ceiling::Ceiling;
 pub use commands::CommandScope;
 pub use decide::{Policy, Source, Verdict};
 pub use file::MAX_FILE;
-pub use grants::{Grant, Grants, TooBroad};
+pub use grants::{Grant, Grants, Scope, TooBroad};
+pub use hostscope::{HostScope, ScopeHost};
 pub use load::{Context, PolicyError, ProfileSelector, load};
 pub use model::Profile;
 pub use programs::Follow;
 pub use reading::operand;
+pub use sockets::SocketScope;

@@ -71,6 +71,8 @@ pub struct Rule {
     pub level: Level,
     /// The longest lifetime that an answer may create.
     pub remember: Lifetime,
+    /// The longest time that it may hold within that.
+    pub remember_for: Option<Duration>,
     /// Members of this group answer, instead of the session's user.
     pub group: Option<String>,
     pub reason: Option<String>,
@@ -178,16 +180,15 @@ impl Defaults {
 }
 
 impl Default for Defaults {
-    /// What holds where a profile is silent: writes are asked for. Of the other accesses this version holds `read` and
-    /// `exec`; the loader refuses a file that expects more of it.
+    /// What holds where a profile is silent: reads and programs go through, everything else is asked for.
     fn default() -> Defaults {
         Defaults {
             read: Level::Allow,
             write: Level::Ask,
             exec: Level::Allow,
-            connect: Level::Allow,
-            bind: Level::Allow,
-            unix: Level::Allow,
+            connect: Level::Ask,
+            bind: Level::Ask,
+            unix: Level::Ask,
         }
     }
 }

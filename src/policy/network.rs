@@ -1,13 +1,31 @@
 //! The verdict on names, connections and listening sockets. Runs in the supervisor on every such attempt: pure, the same
 //! answer whatever the order of rules.
+//!
+//! A connection is judged by each name that this session knows for its address: the strictest of the rules on the name and
+//! on the address decides. A `deny` on any of them denies; else the least strict of the names decides, because it might be
+//! the one that was meant. A name that DNS led to an address which is not public speaks only to deny: whoever owns a name
+//! says where it leads.
 
-use crate::common::access::Access;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
+
+use crate::common::access::{Access, Level};
 use crate::common::id::CallId;
-use crate::common::net::Destination;
+use crate::common::net::{Destination, HostName, Knowledge, Named, Place, TermHost, Transport, Zone, embedded_v4};
 use crate::common::path::RawPath;
 
 use super::decide::{Policy, Source, Verdict};
 use super::grants::Grants;
+use super::hosts::{Entry, Hosts};
+use super::hostscope::{HostScope, Reached};
+
+/// The `id` of the rule that denies what a name leads to that is no public address.
+pub const REBINDING: &str = "built-in:rebinding";
+/// The `id` of the rule that denies datagrams of which no rule speaks.
+pub const UDP: &str = "built-in:udp";
+
+/// What every machine calls itself (RFC 6761, 6.3).
+static LOCALHOST: LazyLock<Option<HostName>> = LazyLock::new(|| HostName::parse(b"localhost").ok());
 
 /// An attempt to reach something over the network, or to be reached.
 #[derive(Clone, Copy)]
@@ -17,24 +35,315 @@ pub struct Reaching<'a> {
     pub program: &'a dyn Fn() -> Option<RawPath>,
 }
 
+/// The names by which rules and answers may give an address, the latest first: those of a public address, those of the
+/// host's /etc/hosts, and `localhost` for this machine's own. `localhost` from DNS is none, wherever it leads. Who listens
+/// has no name but that one.
+pub(super) fn counted_names(access: Access, destination: &Destination) -> Vec<&HostName> {
+    let Place::Address { address, names } = &destination.place else { return destination.names().collect() };
+    let ip = address.ip();
+    let zone = Zone::of(ip);
+    // connect(2) takes the unspecified address for this machine, bind(2) for all of its addresses.
+    let is_own = is_localhost(ip) || (ip.is_unspecified() && access == Access::Connect);
+    let counts = |named: &&Named| match named.by {
+        _ if access != Access::Connect => false,
+        Knowledge::HostsFile => true,
+        Knowledge::Resolved => zone == Zone::Public && !is_special(&named.name),
+    };
+    let said = names.iter().filter(counts).map(|named| &named.name);
+    let mut counted: Vec<&HostName> = Vec::new();
+    for name in said.chain(LOCALHOST.as_ref().filter(|_| is_own)) {
+        if !counted.contains(&name) {
+            counted.push(name);
+        }
+    }
+    counted
+}
+
+/// The addresses that every machine calls `localhost`.
+fn is_localhost(ip: IpAddr) -> bool {
+    ip == IpAddr::V4(Ipv4Addr::LOCALHOST) || ip == IpAddr::V6(Ipv6Addr::LOCALHOST)
+}
+
+fn is_special(name: &HostName) -> bool {
+    LOCALHOST.as_ref().is_some_and(|localhost| name == localhost || name.is_below(localhost))
+}
+
+/// The terms that an attempt is held against.
+struct Seen<'a> {
+    policy: &'a Policy,
+    hosts: &'a Hosts,
+    ip: Option<IpAddr>,
+    transport: Transport,
+    /// What holds where no rule speaks.
+    otherwise: (Level, Source),
+}
+
+/// A name, and whether it may give anything.
+#[derive(Clone, Copy)]
+struct By<'a> {
+    name: &'a HostName,
+    counts: bool,
+}
+
+impl<'a> Seen<'a> {
+    /// The strictest of the rules on this name and on the address, at this port.
+    fn strictest(&self, by: Option<By<'_>>, port: u16) -> Option<&'a Entry> {
+        let gives = |by: &By<'_>, entry: &Entry| by.counts || entry.level == Level::Deny;
+        let named = by.and_then(|by| self.by_name(by, port).filter(|entry| gives(&by, entry)));
+        let addressed = self.ip.and_then(|ip| self.by_address(ip, by, port, Level::Allow));
+        let strictest = stronger(named, addressed);
+        let level = strictest.map_or(self.otherwise.0, |entry| entry.level);
+        // What else a rule may have meant can only make it stricter.
+        let meant = self.meant(by, port);
+        stronger_than(meant, level).or(strictest)
+    }
+
+    fn by_name(&self, by: By<'_>, port: u16) -> Option<&'a Entry> {
+        let counts = |entry: &Entry| self.is_at(entry, port) && !self.is_hole(entry, Some(by), true, port);
+        self.hosts.by_name(by.name, &counts)
+    }
+
+    fn by_address(&self, ip: IpAddr, by: Option<By<'_>>, port: u16, least: Level) -> Option<&'a Entry> {
+        let counts =
+            |entry: &Entry| entry.level >= least && self.is_at(entry, port) && !self.is_hole(entry, by, false, port);
+        self.hosts.by_address(ip, &counts)
+    }
+
+    /// Rules that ask or deny also mean what leads to the same: an IPv4 address inside of an IPv6 address, and under `*` an
+    /// address without a name.
+    fn meant(&self, by: Option<By<'_>>, port: u16) -> Option<&'a Entry> {
+        let ip = self.ip?;
+        let inner = embedded_v4(ip).and_then(|inner| self.by_address(inner, by, port, Level::Ask));
+        let counts = |entry: &Entry| {
+            entry.level >= Level::Ask && self.is_at(entry, port) && !self.is_hole(entry, by, false, port)
+        };
+        let nameless = by.is_none_or(|by| !by.counts).then(|| self.hosts.of_every_name(&counts)).flatten();
+        stronger(inner, nameless)
+    }
+
+    fn is_at(&self, entry: &Entry, port: u16) -> bool {
+        entry.ports.contains(port) && entry.is_for(self.transport)
+    }
+
+    /// Whether the entry's rule has a hole here. Where a name could lift a stricter rule on an address, it must be one that
+    /// counts.
+    fn is_hole(&self, entry: &Entry, by: Option<By<'_>>, found_by_name: bool, port: u16) -> bool {
+        let terms = self.policy.profile().rules.get(entry.rule).and_then(|rule| rule.network.as_ref());
+        terms.is_some_and(|terms| {
+            terms.except.iter().filter(|hole| hole.ports.contains(port)).any(|hole| match &hole.host {
+                TermHost::Address(own) => self.ip == Some(*own),
+                TermHost::Name(pattern) => by.is_some_and(|by| {
+                    (found_by_name || by.counts || entry.level <= Level::Notify) && pattern.matches(by.name)
+                }),
+            })
+        })
+    }
+
+    fn basis(&self, entry: Option<&Entry>) -> (Level, Source) {
+        entry.map_or(self.otherwise, |entry| (entry.level, Source::Rule(entry.rule)))
+    }
+
+    /// The ports at which the verdict on a name may change: where terms and their holes begin, and behind their ends.
+    fn ports_of(&self, name: &HostName) -> Vec<u16> {
+        let rules = &self.policy.profile().rules;
+        let mut ports = vec![1];
+        for entry in self.hosts.all_of_name(name) {
+            let terms = rules.get(entry.rule).and_then(|rule| rule.network.as_ref());
+            let holes = terms.into_iter().flat_map(|terms| &terms.except).map(|hole| hole.ports);
+            for range in holes.chain([entry.ports]) {
+                ports.extend([Some(range.first().max(1)), range.last().checked_add(1)].into_iter().flatten());
+            }
+        }
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+}
+
+fn stronger<'a>(one: Option<&'a Entry>, other: Option<&'a Entry>) -> Option<&'a Entry> {
+    one.into_iter().chain(other).min_by_key(|entry| entry.rank())
+}
+
+fn stronger_than(entry: Option<&Entry>, level: Level) -> Option<&Entry> {
+    entry.filter(|entry| entry.level > level)
+}
+
+/// Who asks for a verdict, and what was said before.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    access: Access,
+    reaching: Reaching<'a>,
+    call: CallId,
+    grants: &'a Grants,
+}
+
+impl Asking<'_> {
+    fn covers(&self, scope: &HostScope, reached: &Reached<'_>) -> bool {
+        scope.covers(reached) && scope.holds_for_program(self.reaching.program)
+    }
+}
+
 impl Policy {
     /// The verdict on a connection, on datagrams to one peer, or on looking a name up.
     pub fn decide_connect(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> Verdict {
-        let _ = (reaching, call, grants);
-        let level = self.profile().defaults.connect;
-        Verdict { level, source: Source::Default, basis: Source::Default }
+        let asking = Asking { access: Access::Connect, reaching: *reaching, call, grants };
+        match &reaching.destination.place {
+            Place::Name(name) => self.look_up(&asking, name),
+            Place::Address { .. } => self.connect(&asking).0,
+        }
+    }
+
+    /// The destination as a person is to be asked about it: the name that the verdict is about first, and no name that gives
+    /// nothing. Answers are about that first name, or about the address where there is none.
+    pub fn as_asked(&self, access: Access, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> Destination {
+        let destination = reaching.destination;
+        let mut asked = destination.clone();
+        let Place::Address { address, names } = &destination.place else { return asked };
+        let asking = Asking { access, reaching: *reaching, call, grants };
+        let mut counted = counted_names(access, destination);
+        let decisive = if access == Access::Connect { self.connect(&asking).1 } else { None };
+        if let Some(at) = decisive.and_then(|name| counted.iter().position(|own| *own == name)) {
+            let first = counted.remove(at);
+            counted.insert(0, first);
+        }
+        let named = |name: &HostName| {
+            let known = names.iter().find(|named| named.name == *name);
+            known.cloned().unwrap_or_else(|| Named { name: name.clone(), by: Knowledge::HostsFile })
+        };
+        asked.place = Place::Address { address: *address, names: counted.into_iter().map(named).collect() };
+        asked
+    }
+
+    fn seen(&self, access: Access, destination: &Destination) -> Seen<'_> {
+        let (hosts, level) = match access {
+            Access::Bind => (&self.binds, self.profile().defaults.bind),
+            _ => (&self.connects, self.profile().defaults.connect),
+        };
+        let otherwise = match destination.transport {
+            Transport::Udp => (Level::Deny, Source::Udp),
+            Transport::Tcp => (level, Source::Default),
+        };
+        Seen { policy: self, hosts, ip: destination.ip(), transport: destination.transport, otherwise }
+    }
+
+    /// The verdict, and the name that it is about.
+    fn connect<'a>(&self, asking: &Asking<'a>) -> (Verdict, Option<&'a HostName>) {
+        let destination = asking.reaching.destination;
+        let Place::Address { address, names } = &destination.place else { return (denied(Source::Default), None) };
+        let (ip, port) = (address.ip(), address.port());
+        let seen = self.seen(Access::Connect, destination);
+        let counted = counted_names(Access::Connect, destination);
+        let mut each: Vec<Option<By<'a>>> = counted.iter().map(|name| Some(By { name, counts: true })).collect();
+        let others = names.iter().map(|named| &named.name).filter(|name| !counted.contains(name));
+        each.extend(others.map(|name| Some(By { name, counts: false })));
+        if each.is_empty() {
+            each.push(None);
+        }
+        let verdicts: Vec<(Option<By<'a>>, (Level, Source))> =
+            each.into_iter().map(|by| (by, seen.basis(seen.strictest(by, port)))).collect();
+        let is_deny = |basis: &(Level, Source)| basis.0 == Level::Deny && matches!(basis.1, Source::Rule(_));
+        if let Some((by, (_, source))) = verdicts.iter().find(|(_, basis)| is_deny(basis)) {
+            return (denied(*source), by.map(|by| by.name));
+        }
+        let lift = |name: Option<&HostName>, (level, basis): (Level, Source)| {
+            let reached = Reached { name, ip: Some(ip), port: Some(port), transport: destination.transport };
+            self.lift(asking, level, basis, &reached)
+        };
+        let was_led = verdicts.iter().any(|(by, _)| by.is_some_and(|by| !by.counts));
+        if was_led && !self.is_spoken_of(asking, &seen, &counted) {
+            return (denied(Source::Rebinding), None);
+        }
+        let named = verdicts.iter().filter_map(|(by, basis)| by.filter(|by| by.counts).map(|by| (by.name, *basis)));
+        let least = named.map(|(name, basis)| (lift(Some(name), basis), Some(name))).min_by_key(|(own, _)| own.level);
+        least.unwrap_or_else(|| {
+            let basis = verdicts.iter().map(|(_, basis)| *basis).max_by_key(|(level, _)| *level);
+            (lift(None, basis.unwrap_or((Level::Deny, Source::Default))), None)
+        })
+    }
+
+    /// Whether a rule, the host's /etc/hosts or an answer speaks of an address by itself, and not of what DNS says leads
+    /// there.
+    fn is_spoken_of(&self, asking: &Asking<'_>, seen: &Seen<'_>, counted: &[&HostName]) -> bool {
+        let Some(address) = asking.reaching.destination.socket_address() else { return false };
+        let (ip, port) = (address.ip(), address.port());
+        let name = LOCALHOST.as_ref().filter(|name| counted.contains(name));
+        let reached = Reached { name, ip: Some(ip), port: Some(port), transport: seen.transport };
+        counted.iter().any(|own| Some(*own) != name)
+            || seen.by_address(ip, None, port, Level::Allow).is_some()
+            || name.is_some_and(|name| seen.by_name(By { name, counts: true }, port).is_some())
+            || asking.grants.speaks_of_host(asking.access, asking.call, &|scope| asking.covers(scope, &reached))
+    }
+
+    fn look_up(&self, asking: &Asking<'_>, name: &HostName) -> Verdict {
+        let at = |transport: Transport| {
+            let destination = Destination { transport, ..Destination::name(name.clone()) };
+            let seen = self.seen(Access::Connect, &destination);
+            let by = Some(By { name, counts: true });
+            let each = seen.ports_of(name).into_iter().map(|port| seen.basis(seen.strictest(by, port)));
+            each.min_by_key(|(level, _)| *level)
+        };
+        let least = [Transport::Tcp, Transport::Udp].into_iter().filter_map(at).min_by_key(|(level, _)| *level);
+        let (level, basis) = least.unwrap_or((Level::Deny, Source::Default));
+        let reached = Reached { name: Some(name), ip: None, port: None, transport: Transport::Tcp };
+        self.lift(asking, level, basis, &reached)
     }
 
     /// The verdict on a socket that whoever reaches this address of the host can connect to.
     pub fn decide_bind(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> Verdict {
-        let _ = (reaching, call, grants);
-        let level = self.profile().defaults.level(Access::Bind);
-        Verdict { level, source: Source::Default, basis: Source::Default }
+        let Some(address) = reaching.destination.socket_address() else { return denied(Source::Default) };
+        let (ip, port) = (address.ip(), address.port());
+        let seen = self.seen(Access::Bind, reaching.destination);
+        let by = listening_by(ip);
+        let (level, basis) = seen.basis(seen.strictest(by, port));
+        // Who is reached at every address is reached at those that rules ask about or deny.
+        let counts = |entry: &Entry| {
+            entry.level >= Level::Ask && seen.is_at(entry, port) && !seen.is_hole(entry, by, false, port)
+        };
+        let some = ip.is_unspecified().then(|| seen.hosts.of_some_address(true, ip.is_ipv6(), &counts)).flatten();
+        let (level, basis) = stronger_than(some, level).map_or((level, basis), |entry| seen.basis(Some(entry)));
+        let asking = Asking { access: Access::Bind, reaching: *reaching, call, grants };
+        self.lift(&asking, level, basis, &listening_at(by, ip, port))
     }
 
     /// Whether a rule or a grant for `bind`, and not only `[defaults]`, speaks of this address and port.
     pub fn speaks_of_bind(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> bool {
-        let _ = (reaching, call, grants);
-        false
+        let Some(address) = reaching.destination.socket_address() else { return false };
+        let (ip, port) = (address.ip(), address.port());
+        let seen = self.seen(Access::Bind, reaching.destination);
+        let by = listening_by(ip);
+        let asking = Asking { access: Access::Bind, reaching: *reaching, call, grants };
+        let reached = listening_at(by, ip, port);
+        by.is_some_and(|by| seen.by_name(by, port).is_some())
+            || seen.by_address(ip, by, port, Level::Allow).is_some()
+            || grants.speaks_of_host(Access::Bind, call, &|scope| asking.covers(scope, &reached))
     }
+
+    /// What is left of a level after the grants.
+    fn lift(&self, asking: &Asking<'_>, level: Level, basis: Source, reached: &Reached<'_>) -> Verdict {
+        let granted = match level {
+            Level::Allow | Level::Deny => None,
+            Level::Notify | Level::Ask | Level::Authenticate => {
+                let covers = |scope: &HostScope| asking.covers(scope, reached);
+                asking.grants.find_host(asking.access, asking.call, self.needed(level, basis), &covers)
+            }
+        };
+        match granted {
+            Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis },
+            None => Verdict { level, source: basis, basis },
+        }
+    }
+}
+
+/// `localhost`, where whoever listens there is reached by that name.
+fn listening_by(ip: IpAddr) -> Option<By<'static>> {
+    let name = LOCALHOST.as_ref().filter(|_| is_localhost(ip))?;
+    Some(By { name, counts: true })
+}
+
+fn listening_at(by: Option<By<'static>>, ip: IpAddr, port: u16) -> Reached<'static> {
+    Reached { name: by.map(|by| by.name), ip: Some(ip), port: Some(port), transport: Transport::Tcp }
+}
+
+fn denied(source: Source) -> Verdict {
+    Verdict { level: Level::Deny, source, basis: source }
 }

@@ -23,7 +23,7 @@ use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::net::Destination;
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request, RuleRef, Who};
-use crate::common::wire::{FromSession, Record};
+use crate::common::wire::{FromSession, Published, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
 use crate::policy::network::Reaching;
@@ -393,22 +393,30 @@ impl Judge {
     }
 
     fn put_question(&self, target: &dyn Held, wanted: &Wanted, verdict: &Verdict) -> Result<Question, Halt> {
+        let (call, who) = (target.call_id()?, who_of(target, wanted)?);
+        // A person is asked about what the verdict is about, and by a name only where one gives anything.
+        let destination = wanted.destination.as_deref().map(|destination| {
+            let program = || Some(who.program.clone());
+            let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+            self.policy.as_asked(wanted.access, &Reaching { destination, program: &program }, call, &grants)
+        });
         let request = Request {
             id: RequestId::random().map_err(|_| Errno::ACCES)?,
             session: self.session.clone(),
-            call: target.call_id()?,
-            who: who_of(target, wanted)?,
+            call,
+            who,
             access: wanted.access,
             operation: wanted.operation,
-            object: wanted.object.clone(),
+            object: destination.as_ref().map_or_else(|| wanted.object.clone(), Destination::object),
             is_directory: wanted.is_directory,
             other: wanted.other.clone(),
             level: verdict.level,
             rule: self.policy.rule(verdict),
             remember: self.policy.remember(verdict),
+            remember_for: self.policy.remember_for(verdict),
             group: self.policy.group(verdict).map(str::to_owned),
             execution: execution_of(target, wanted)?,
-            destination: wanted.destination.as_deref().cloned().map(Box::new),
+            destination: destination.map(Box::new),
             service: wanted.service,
         };
         let request = Arc::new(request);
@@ -475,6 +483,15 @@ impl Judge {
         self.change_grants(|grants| ids.iter().for_each(|id| grants.end_call(*id)));
         // A broker that is gone is told all that is left when it is back.
         self.upstream.tell(&FromSession::CallsOver(ids));
+    }
+
+    /// Takes what whoever opened the session said of being reached as answers that are there from its start.
+    pub fn publish(&self, published: &[Published]) {
+        self.change_grants(|grants| {
+            for one in published {
+                grants.add(Grant::published(one.grant, one.address, &one.by));
+            }
+        });
     }
 
     /// All grants as they are.

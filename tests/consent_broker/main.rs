@@ -49,6 +49,7 @@ fn request(id: u128, object: &str) -> Request {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     }
 }
 

@@ -188,6 +188,7 @@ impl Supervisor {
             execution: None,
             destination: None,
             service: None,
+            remember_for: None,
         }
     }
 

@@ -36,6 +36,7 @@ pub fn request(number: u32, session: u32, object: &[u8]) -> Request {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
         rule: RuleRef {
             profile: "coder".into(),
             id: "credentials".into(),

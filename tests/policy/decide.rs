@@ -6,7 +6,7 @@ use gated::common::id::{CallId, GrantId};
 use gated::common::path::RawPath;
 use gated::common::scope::Pattern;
 use gated::policy::model::Rule;
-use gated::policy::{Grant, Grants, Policy, Profile, Source, Verdict, explain};
+use gated::policy::{Grant, Grants, Policy, Profile, Scope, Source, Verdict, explain};
 use proptest::prelude::*;
 
 use super::sample::{CALL, OTHER_CALL, any_level, any_path, any_pattern, path, profile};
@@ -46,13 +46,20 @@ fn grant(pattern: &str, call: Option<CallId>) -> Grant {
         id: GrantId(1),
         access: Access::Write,
         object: path("/elsewhere"),
-        pattern: Pattern::parse(pattern).unwrap(),
-        command: None,
+        scope: Scope::Paths(Pattern::parse(pattern).unwrap()),
+        until: None,
         lifetime: if call.is_some() { Lifetime::Call } else { Lifetime::Session },
         call,
         authenticated: false,
         group: None,
         by: "tty:user".into(),
+    }
+}
+
+fn paths(grant: &Grant) -> &Pattern {
+    match &grant.scope {
+        Scope::Paths(pattern) => pattern,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -220,7 +227,7 @@ fn naive(profile: &Profile, of: &RawPath, held: &[Grant]) -> (Level, Option<usiz
         return (Level::Deny, None);
     }
     let level = best.map_or(profile.defaults.write, |(level, _)| level);
-    let lifted = level < Level::Authenticate && held.iter().any(|grant| grant.pattern.matches(of));
+    let lifted = level < Level::Authenticate && held.iter().any(|grant| paths(grant).matches(of));
     (if lifted { Level::Allow } else { level }, best.map(|(_, at)| at))
 }
 
@@ -238,6 +245,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         services: Vec::new(),
         level,
         remember: Lifetime::Session,
+        remember_for: None,
         group: None,
         reason: None,
     })
@@ -331,7 +339,7 @@ proptest! {
         }
         let expected = patterns.iter()
             .filter(|(level, pattern)| *level > Level::Allow && pattern.reach_below(&names) == Reach::Named)
-            .filter(|(level, pattern)| *level >= Level::Authenticate || !held.pattern.covers(pattern))
+            .filter(|(level, pattern)| *level >= Level::Authenticate || !paths(&held).covers(pattern))
             .map(|(level, _)| *level).max();
         let found = Policy::new(&profile).below(Access::Write, &of, CALL, &grants([held])).map(|verdict| verdict.level);
         prop_assert_eq!(found, expected);
@@ -365,6 +373,7 @@ fn any_deny() -> Rule {
         services: Vec::new(),
         level: Level::Deny,
         remember: Lifetime::Session,
+        remember_for: None,
         group: None,
         reason: None,
     }

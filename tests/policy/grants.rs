@@ -11,7 +11,7 @@ use super::sample::{CALL, OTHER_CALL, path, request};
 fn answer(object: &str, is_directory: bool, width: Width) -> Result<String, TooBroad> {
     let request = request(object, is_directory, Lifetime::Session);
     let grant = Grant::from_answer(GrantId(1), &request, width, Lifetime::Session, "tty:user", &path("/home/user"))?;
-    Ok(grant.pattern.to_string())
+    Ok(grant.scope())
 }
 
 #[test]

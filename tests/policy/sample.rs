@@ -78,6 +78,7 @@ pub fn request(object: &str, is_directory: bool, remember: Lifetime) -> Request 
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     }
 }
 

@@ -9,4 +9,4 @@ mod zone;
 pub use host::{HostName, HostNameError, HostPattern, HostTerm, HostTermError, Named, Ports, TermHost};
 pub use service::Service;
 pub use target::{Destination, Knowledge, Place, Transport};
-pub use zone::{Zone, canonical};
+pub use zone::{Zone, canonical, embedded_v4};

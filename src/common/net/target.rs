@@ -101,8 +101,8 @@ impl Destination {
         one.into_iter().chain(several.iter().map(|named| &named.name))
     }
 
-    /// What it is called in requests and records: `registry.npmjs.org:443`, `192.0.2.7:443`, `[2001:db8::1]:443`, or a
-    /// name alone. Only ASCII.
+    /// What it is called in requests and records: `registry.npmjs.org:443`, `192.0.2.7:443`, `[2001:db8::1]:443`,
+    /// `time.example.org:123/udp`, or a name alone. Only ASCII.
     pub fn object(&self) -> RawPath {
         RawPath::from(self.to_string().as_str())
     }
@@ -111,9 +111,13 @@ impl Destination {
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.place, self.names().next()) {
-            (Place::Name(name), _) => name.fmt(f),
-            (Place::Address { address, .. }, Some(name)) => write!(f, "{name}:{}", address.port()),
-            (Place::Address { address, .. }, None) => address.fmt(f),
+            (Place::Name(name), _) => return name.fmt(f),
+            (Place::Address { address, .. }, Some(name)) => write!(f, "{name}:{}", address.port())?,
+            (Place::Address { address, .. }, None) => address.fmt(f)?,
+        }
+        match self.transport {
+            Transport::Tcp => Ok(()),
+            Transport::Udp => f.write_str("/udp"),
         }
     }
 }

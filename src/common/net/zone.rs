@@ -57,6 +57,14 @@ pub fn canonical(address: IpAddr) -> IpAddr {
     }
 }
 
+/// The IPv4 address that a gateway would turn this one into: NAT64, 6to4, and the IPv4-compatible form.
+pub fn embedded_v4(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V6(six) if !six.is_loopback() && !six.is_unspecified() => embedded(six.segments()).map(IpAddr::V4),
+        _ => None,
+    }
+}
+
 fn of_v4(address: Ipv4Addr) -> Zone {
     let [first, second, third, fourth] = address.octets();
     match (first, second) {

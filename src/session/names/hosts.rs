@@ -79,7 +79,8 @@ pub fn for_session(host: &[u8], host_name: Option<&HostName>) -> Vec<u8> {
     let known = Hosts::parse(host);
     let mut text = Vec::new();
     for (address, names) in OWN {
-        let has = known.by_address.get(&address).is_some_and(|names| names.iter().any(|name| name.as_str() == "localhost"));
+        let has =
+            known.by_address.get(&address).is_some_and(|names| names.iter().any(|name| name.as_str() == "localhost"));
         if !has {
             text.extend_from_slice(format!("{address}\t{names}\n").as_bytes());
         }
@@ -122,7 +123,10 @@ mod tests {
         assert!(hosts.addresses_of(&"machine".parse().unwrap()).is_some());
         assert_eq!(hosts.addresses_of(&"localhost".parse().unwrap()).unwrap().len(), 2);
         assert!(hosts.addresses_of(&"db".parse().unwrap()).is_some());
-        assert_eq!(text.iter().filter(|&&byte| byte == b'\n').count(), FILE.iter().filter(|&&byte| byte == b'\n').count() + 2);
+        assert_eq!(
+            text.iter().filter(|&&byte| byte == b'\n').count(),
+            FILE.iter().filter(|&&byte| byte == b'\n').count() + 2
+        );
         assert!(Hosts::parse(&for_session(b"", None)).addresses_of(&"localhost".parse().unwrap()).is_some());
     }
 }

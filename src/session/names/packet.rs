@@ -76,7 +76,8 @@ impl Reply {
 
 /// Reads a packet; never fails.
 pub fn decode(packet: &[u8]) -> Decoded {
-    let Some(&[id_high, id_low, flags, _, q0, q1, an0, an1, ns0, ns1, ar0, ar1]) = packet.first_chunk::<HEADER>() else {
+    let Some(&[id_high, id_low, flags, _, q0, q1, an0, an1, ns0, ns1, ar0, ar1]) = packet.first_chunk::<HEADER>()
+    else {
         return Decoded::Nothing;
     };
     if flags & 0x80 != 0 {
@@ -223,9 +224,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_truncated_to_the_size_that_was_asked_for() {
-        for (payload, count, truncated) in
-            [(None, 20, false), (None, 60, true), (Some(1232), 60, false), (Some(100), 60, true), (Some(65535), 255, true)]
-        {
+        for (payload, count, truncated) in [
+            (None, 20, false),
+            (None, 60, true),
+            (Some(1232), 60, false),
+            (Some(100), 60, true),
+            (Some(65535), 255, true),
+        ] {
             let query = query(&packet("a.example.org.", RecordType::A, payload));
             let bytes = query.encode(&many(count), Carrier::Datagram);
             let message = Message::from_vec(&bytes).unwrap();

@@ -92,9 +92,8 @@ pub fn meaning(name: &Name, kind: RecordType) -> Meaning {
         return Meaning::Nothing;
     }
     let Some(asked) = spelled(name) else { return Meaning::NoSuchName };
-    let is_or_below = |other: &str| {
-        asked.as_str().strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
+    let is_or_below =
+        |other: &str| asked.as_str().strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     if is_or_below("localhost") {
         return Meaning::Localhost;
     }
@@ -220,7 +219,9 @@ mod tests {
         assert_eq!(of("7.2.0.192.in-addr.arpa.", RecordType::PTR), Meaning::Reverse("192.0.2.7".parse().unwrap()));
         let six = format!("7{}.8.b.d.0.1.0.0.2.ip6.arpa.", ".0".repeat(23));
         assert_eq!(of(&six, RecordType::PTR), Meaning::Reverse("2001:db8::7".parse().unwrap()));
-        for text in ["2.0.192.in-addr.arpa.", "256.0.0.1.in-addr.arpa.", "01.0.0.1.in-addr.arpa.", "+1.0.0.1.in-addr.arpa."] {
+        for text in
+            ["2.0.192.in-addr.arpa.", "256.0.0.1.in-addr.arpa.", "01.0.0.1.in-addr.arpa.", "+1.0.0.1.in-addr.arpa."]
+        {
             assert_eq!(of(text, RecordType::PTR), Meaning::NoSuchName, "{text}");
         }
         assert_eq!(of("7.2.0.192.in-addr.arpa.", RecordType::TXT), Meaning::NoSuchName);

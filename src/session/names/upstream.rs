@@ -49,7 +49,9 @@ impl Settings {
             let Ok(line) = std::str::from_utf8(line) else { continue };
             let mut words = line.split([' ', '\t', '\r']).filter(|word| !word.is_empty());
             match words.next() {
-                Some("nameserver") => settings.servers.extend(words.next().and_then(|word| word.parse::<IpAddr>().ok())),
+                Some("nameserver") => {
+                    settings.servers.extend(words.next().and_then(|word| word.parse::<IpAddr>().ok()))
+                }
                 // The last of these lines counts.
                 Some("search" | "domain") => {
                     settings.search = words.filter_map(|word| word.parse().ok()).take(SEARCH_AT_MOST).collect();
