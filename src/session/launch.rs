@@ -18,12 +18,14 @@ use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
 use super::net::Network;
+use super::net::names::NoNames;
 use super::net::unix::UnixSockets;
 use super::perform::Performer;
 use super::reads::survey::Survey;
 use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
+use super::start::bus_names;
 use super::upstream::BrokerLink;
 use crate::common::errno::Errno;
 use crate::common::id::SessionId;
@@ -34,6 +36,7 @@ use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
 use crate::policy::sockets::Services;
+use crate::tool::busproxy::{BusProxy, BusProxyError};
 use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
@@ -84,6 +87,8 @@ pub enum LaunchError {
         "kernel.yama.ptrace_scope is {0}: with it no program can be judged, which this profile asks for; set it to 1"
     )]
     Yama(String),
+    #[error(transparent)]
+    BusProxy(#[from] BusProxyError),
     #[error("{0}")]
     Init(String),
 }
@@ -236,11 +241,15 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     if judged_programs {
         check_yama(&outer_proc)?;
     }
-    let features = Features { judged_programs, debugging: profile.debug };
+    let features =
+        Features { judged_programs, debugging: profile.debug, own_network: launch.network == wire::Network::Own };
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
+    let host_mounts = fs::File::open("/proc/self/ns/mnt").map_err(step("open the mount namespace"))?;
     let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
 
+    let bus_proxy = BusProxy::start(bus_names(&profile), &launch.user, &host_mounts)?;
+    drop(host_mounts);
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
     let pair = || link::pair().map_err(step("make a socket for init"));
     let ((ours, theirs), (our_sockets, their_sockets)) = (pair()?, pair()?);
@@ -294,8 +303,8 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         let network = own_network(&launch, our_sockets)?;
         let unix =
             network.as_ref().map(|network| unix_sockets(&launch, network, &host_root, &outer_proc)).transpose()?;
-        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?.with_unix(unix);
-        let performer = Arc::new(performer);
+        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref(), network.clone())?;
+        let performer = Arc::new(performer.with_unix(unix));
         Ok((landlock_abi, performer, network))
     });
     match prepared {
@@ -308,6 +317,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
             network,
             outer_proc,
             host_root,
+            bus_proxy,
             landlock_abi,
             pid_namespace,
             inside,
@@ -364,7 +374,7 @@ fn own_network(launch: &Launch, link: OwnedFd) -> Result<Option<Arc<Network>>, L
         return Ok(None);
     }
     let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
-    let network = Network::new(link).map_err(failed)?;
+    let network = Network::new(link, Arc::new(NoNames)).map_err(failed)?;
     Ok(Some(Arc::new(network)))
 }
 
@@ -395,6 +405,7 @@ fn performer(
     native: Vec<NativeRoot>,
     executor: Executor,
     reads: Option<&HeldReads>,
+    network: Option<Arc<Network>>,
 ) -> Result<Performer, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
@@ -410,7 +421,7 @@ fn performer(
         launch.workspace.clone(),
     );
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads))))
+    Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)), network))
 }
 
 /// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3
