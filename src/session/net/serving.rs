@@ -71,6 +71,7 @@ impl Serving<'_> {
         if address.ip().is_loopback() && names.is_empty() {
             names.extend(super::names::localhost());
         }
-        Destination::address(address, transport, names)
+        let hint = if names.is_empty() { self.network.names.hint_of(address.ip()) } else { None };
+        Destination { hint, ..Destination::address(address, transport, names) }
     }
 }
