@@ -100,7 +100,9 @@ impl Attempt<'_> {
                 (_, _, Transport::Udp) => "exchange UDP datagrams with",
             };
             // Whose host it is stands at the end.
-            return format!("{verb} {}", text::ending_within(&text::escaped(self.object.as_bytes()), HOST));
+            let object = self.object.as_bytes();
+            let object = object.strip_suffix(b"/udp").unwrap_or(object);
+            return format!("{verb} {}", text::ending_within(&text::escaped(object), HOST));
         }
         match (self.command, self.access, self.service) {
             (Some(words), ..) => {
@@ -238,7 +240,7 @@ mod tests {
             what,
             [
                 "connect to registry.npmjs.org:443 (2 times)",
-                "exchange UDP datagrams with registry.npmjs.org:443",
+                "exchange UDP datagrams with registry.npmjs.org:443/udp",
                 "look up registry.npmjs.org",
                 "listen on 127.0.0.1:3000",
                 "talk to /run/docker.sock (@docker)",

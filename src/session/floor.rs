@@ -101,6 +101,6 @@ fn seen_by_landlock(attempt: &Attempt) -> bool {
         | Attempt::Symlink { .. }
         | Attempt::MakeNode { .. }
         | Attempt::Truncate { .. } => true,
-        Attempt::Change { .. } | Attempt::Nothing => false,
+        Attempt::Change { .. } | Attempt::MakeSocket { .. } | Attempt::OnSocket { .. } | Attempt::Nothing => false,
     }
 }

@@ -25,6 +25,7 @@ use crate::common::wire::{
     self, Ended, Ends, FromCaller, FromSession, Hello, Launch, Resumed, RunningCall, ToCaller, ToSession,
 };
 use crate::policy::Profile;
+use crate::tool::busproxy::BusProxy;
 use crate::tool::link::Link;
 use crate::tool::messages::{FromInit, ToInit};
 use crate::tool::namespaces::InitProcess;
@@ -58,6 +59,8 @@ pub struct Parts {
     pub resolver: Option<names::Resolver>,
     /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
     pub outer_proc: OwnedFd,
+    /// `None` if the profile lists no names of a bus.
+    pub bus_proxy: Option<BusProxy>,
     /// The host's view of the file system.
     pub host_root: Arc<HostRoot>,
     pub landlock_abi: u32,

@@ -15,6 +15,8 @@ use super::procthread::shown;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::wire::{RunningCall, Start, ToCaller};
+use crate::policy::Profile;
+use crate::tool::busproxy::{self, Names};
 use crate::tool::descriptors::{unfit_for_stdio, unfit_to_pass};
 use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{CallOrder, FromCall, ToCall, ToInit};
@@ -148,15 +150,22 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
     Ok(Started { link: call, opening, start })
 }
 
-/// The caller's, without what the policy denies, and the session's name.
+/// The names on buses that a profile lists.
+pub fn bus_names(profile: &Profile) -> Names<'_> {
+    Names { session: &profile.bus_names.session, system: &profile.bus_names.system }
+}
+
+/// The caller's, without what the policy denies and without its buses; with the session's name, and the buses that it has.
 fn environment_of(session: &Session, callers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let own = [SESSION_VARIABLE, busproxy::SESSION_VARIABLE.as_bytes(), busproxy::SYSTEM_VARIABLE.as_bytes()];
     let name = |entry: &Vec<u8>| entry.split(|byte| *byte == b'=').next().unwrap_or_default().to_vec();
     let kept = |entry: &&Vec<u8>| {
         let name = name(entry);
-        name != SESSION_VARIABLE && session.profile().keeps_variable(&name)
+        !own.contains(&name.as_slice()) && session.profile().keeps_variable(&name)
     };
-    let own = [SESSION_VARIABLE, session.id().0.as_bytes()].join(&b'=');
-    callers.iter().filter(kept).cloned().chain([own]).collect()
+    let named = [SESSION_VARIABLE, session.id().0.as_bytes()].join(&b'=');
+    let buses = busproxy::variables(bus_names(session.profile()));
+    callers.iter().filter(kept).cloned().chain([named]).chain(buses).collect()
 }
 
 /// In a pipeline (`gated-run -- tool | less`) the terminal is the next program's until the tool wants to read it.

@@ -1,6 +1,7 @@
 //! What runs between the start of a session and the first instruction of the tool: as root until [`privileges`] drops it
 //! for good, then as the user, always before any byte that the tool controls is looked at.
 
+pub mod busproxy;
 pub mod command;
 pub mod descriptors;
 pub mod ending;

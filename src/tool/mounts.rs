@@ -19,6 +19,7 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use rustix::process::{Gid, Uid};
 
+use super::busproxy::BUS_DIRECTORY;
 use super::ownfiles::{OwnFiles, mount_own_files};
 use super::privileges::{PrivilegeError, with_file_rights_of};
 use crate::common::bus::INSIDE_SOCKET;
@@ -133,7 +134,21 @@ fn make_inside_socket(user: &Identity) -> Result<OwnedFd, MountError> {
         Ok(socket)
     };
     make_directories(path.parent().unwrap_or(Path::new("/run")))?;
+    make_directories(Path::new(BUS_DIRECTORY))?;
     make().step("make the socket", path)
+}
+
+/// An empty directory of the user's on a file system of its own, at a place that [`build_view`] has made.
+pub fn mount_bus_directory(at: &Path, user: &Identity) -> Result<OwnedFd, MountError> {
+    let options = format!("mode=700,uid={},gid={},size=4k", user.uid, user.gid);
+    mount_tmpfs(at, &options, MsFlags::MS_NOEXEC)?;
+    openat2(CWD, at, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        .step("open", at)
+}
+
+/// From here on nobody adds to it.
+pub fn seal_bus_directory(at: &Path) -> Result<(), MountError> {
+    set_attributes(CWD, at, false, libc::MOUNT_ATTR_RDONLY, 0).step("make read-only", at)
 }
 
 /// Mount what belongs to the pid and ipc namespaces of the calling process: pid 1 of the session.

@@ -23,9 +23,10 @@ use crate::common::net::Service;
 use crate::common::path::RawPath;
 use crate::policy::sockets::Services;
 use crate::session::hostroot::HostRoot;
+use crate::tool::busproxy::BUS_DIRECTORY;
 
 /// Trees that root mounted for the session alone; a socket in one is the session's.
-const OWN_TREES: [&str; 3] = ["/tmp", "/dev/shm", "/run"];
+const OWN_TREES: [&str; 4] = ["/tmp", "/dev/shm", "/run", BUS_DIRECTORY];
 
 /// What a path of a socket led to.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrUnix, SocketType
 use super::{address_of, foresee_reach, is_non_blocking, kind_of};
 use crate::common::errno::Errno;
 use crate::common::request::Operation;
+use crate::session::decode::network::Message;
 use crate::session::judge::{Approvals, Halt};
 use crate::session::listener::Answer;
 use crate::session::net::unix::address::Address;
@@ -36,16 +37,17 @@ impl Run<'_> {
         Ok(Answer::File { file, close_on_exec: flags & libc::SOCK_CLOEXEC != 0 })
     }
 
-    /// sendto(2) with an address. `socket` is the tool's own; `address` and `data` are the one copy of its bytes.
+    /// sendto(2) with an address. `socket` is the tool's own, `message` the one copy of its bytes.
     pub(in crate::session::perform) fn send_unix(
         &self,
         socket: &OwnedFd,
-        address: &[u8],
-        data: &[u8],
-        flags: u32,
+        message: &Message,
         approvals: &mut Approvals,
     ) -> Result<Answer, Halt> {
-        let mut flags = SendFlags::from_bits_retain(flags);
+        let (data, mut flags) = (message.data.as_slice(), SendFlags::from_bits_retain(message.flags as u32));
+        if !message.is_whole {
+            return Err(Errno::new(libc::EMSGSIZE).unwrap_or(Errno::INVAL).into());
+        }
         match kind_of(socket)? {
             // unix_stream_sendmsg.
             SocketType::STREAM => {
@@ -69,7 +71,7 @@ impl Run<'_> {
         if let Ok(patience) = sockopt::socket_timeout(socket, sockopt::Timeout::Send) {
             sockopt::set_socket_timeout(&twin, sockopt::Timeout::Send, patience).map_err(Errno::from)?;
         }
-        let (peer, to) = match Address::parse(address)? {
+        let (peer, to) = match Address::parse(&message.to)? {
             Address::Unnamed => return Err(Errno::INVAL.into()),
             Address::Abstract(name) => {
                 sockets.require_session(socket)?;
