@@ -59,7 +59,7 @@ soak: ## Run random file calls bare and under gated for a long time, and compare
 	scripts/test.sh --release --test differential -- --long
 
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
-	scripts/install-packages.sh run
+	scripts/install-packages.sh bench
 	scripts/bench.sh
 
 lint: $(TOOLS)/bin/cargo-deny ## Formatting, clippy, licences and sources of the dependencies

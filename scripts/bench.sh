@@ -1,15 +1,15 @@
 #!/bin/bash
 # Measures a decision, then whole sessions, and shows one table at the end. Sessions need root; without it everything is
 # built as the caller and only the benchmark is run by sudo. An argument is the one part of the table to measure: calls,
-# programs, reads, start, decision, memory or daemon.
+# programs, reads, network, start, decision, memory or daemon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 part=${1:-}
 case $part in
-'' | calls | programs | reads | start | decision | memory | daemon) ;;
+'' | calls | programs | reads | network | start | decision | memory | daemon) ;;
 *)
-    echo "usage: $0 [calls|programs|reads|start|decision|memory|daemon]" >&2
+    echo "usage: $0 [calls|programs|reads|network|start|decision|memory|daemon]" >&2
     exit 2
     ;;
 esac

@@ -15,6 +15,8 @@ util-linux:setpriv
 bench="
 $run
 dbus-daemon:dbus-daemon
+iproute2:/sbin/ip
+nftables:/sbin/nft
 "
 test="
 $run

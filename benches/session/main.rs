@@ -2,11 +2,12 @@
 //! the same user. `scripts/bench.sh` runs this after the other benchmarks and it takes their figures into its table.
 //!
 //! Runs as root. Arguments that start with `-` are cargo's and ignored; another is the one part to measure: `calls`,
-//! `programs`, `start`, `decision`, `memory`, `reads` or `daemon`.
+//! `programs`, `start`, `decision`, `memory`, `reads`, `network` or `daemon`.
 
 mod calls;
 mod daemon;
 mod memory;
+mod network;
 mod programs;
 mod reads;
 #[path = "../../tests/support/mod.rs"]
@@ -55,6 +56,9 @@ fn main() {
     if wants("reads") {
         lines.extend(reads::lines());
     }
+    if wants("network") {
+        lines.extend(network::lines());
+    }
     if wants("daemon") {
         lines.extend(daemon::lines());
     }
@@ -77,6 +81,7 @@ fn inside(part: &str, args: &[String]) {
         }
         ("open", [file]) => reads::inside(file),
         ("command", argv) => reads::inside_command(argv),
+        ("network", []) => network::inside(),
         ("programs", []) => programs::run(),
         ("wait", [workspace]) => {
             calls::run(Path::new(workspace), IN_WORKSPACE);

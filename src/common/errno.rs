@@ -40,6 +40,11 @@ impl Errno {
     pub const NOEXEC: Errno = Errno(libc::ENOEXEC as u16);
     pub const NOMEM: Errno = Errno(libc::ENOMEM as u16);
     pub const CANCELED: Errno = Errno(libc::ECANCELED as u16);
+    pub const NOTSOCK: Errno = Errno(libc::ENOTSOCK as u16);
+    pub const CONNREFUSED: Errno = Errno(libc::ECONNREFUSED as u16);
+    pub const NETUNREACH: Errno = Errno(libc::ENETUNREACH as u16);
+    pub const INPROGRESS: Errno = Errno(libc::EINPROGRESS as u16);
+    pub const MSGSIZE: Errno = Errno(libc::EMSGSIZE as u16);
     pub const NOPROTOOPT: Errno = Errno(libc::ENOPROTOOPT as u16);
 
     /// `None` outside 1..=4095.

@@ -136,12 +136,22 @@ pub struct Start {
     /// Which of stdin, stdout and stderr are terminals. Those are replaced by a pty of the session's own.
     pub on_terminal: [bool; 3],
     pub window: Option<WindowSize>,
-    /// The numbers that the command is to have further descriptors at: ascending, 3 at the least; at most [`MAX_PASSED`].
+    /// The numbers that the command is to have further descriptors at: ascending, each in [`PASSED`]; at most [`MAX_PASSED`].
     pub passed: Vec<i32>,
 }
 
-/// Descriptors besides stdio that a command can be given.
-pub const MAX_PASSED: usize = 16;
+/// Descriptors besides stdio that a command can be given. With those of a call they go into one message of the bus, which
+/// takes 16 (dbus-daemon(1), `max_message_unix_fds`).
+pub const MAX_PASSED: usize = 8;
+
+/// The numbers that they can have; those above are for whoever sets a command up.
+pub const PASSED: std::ops::RangeInclusive<i32> = 3..=255;
+
+/// Whether these are the numbers of [`Start::passed`].
+pub fn are_numbers_to_pass(numbers: &[i32]) -> bool {
+    let ascend = numbers.iter().zip(numbers.iter().skip(1)).all(|(one, next)| one < next);
+    numbers.len() <= MAX_PASSED && ascend && numbers.iter().all(|number| PASSED.contains(number))
+}
 
 /// From the broker to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

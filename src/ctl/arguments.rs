@@ -10,6 +10,7 @@ use clap::Parser;
 use crate::common::details::session_id;
 use crate::common::id::SessionId;
 use crate::common::net::canonical;
+use crate::common::wire::PASSED;
 use crate::policy::ProfileSelector;
 
 /// Run a command so that every change of a file outside its granted scope waits for a person's consent.
@@ -48,6 +49,9 @@ pub struct Arguments {
     /// machine before it ([ADDRESS:]PORT, 0.0.0.0 for all of them) by others too. Can be given again
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = published, conflicts_with = "session")]
     pub publish: Vec<SocketAddr>,
+    /// Leave this open file descriptor, 3 to 255, to the command (can be given up to 8 times)
+    #[arg(long, value_name = "N", value_parser = passed, conflicts_with = "new_session")]
+    pub pass_fd: Vec<RawFd>,
 
     /// The audit log of --embedded
     #[arg(long, value_name = "FILE", requires = "embedded")]
@@ -98,6 +102,7 @@ impl Arguments {
             ("new-session", self.new_session),
             ("user", self.user.is_some()),
             ("publish", !self.publish.is_empty()),
+            ("pass-fd", !self.pass_fd.is_empty()),
             ("audit", self.audit.is_some()),
         ];
         match chosen.into_iter().find(|(_, is_chosen)| *is_chosen) {
@@ -193,6 +198,11 @@ fn events(text: &str) -> Result<EventsTo, String> {
     }
 }
 
+fn passed(text: &str) -> Result<RawFd, String> {
+    let number = text.parse().ok().filter(|number| PASSED.contains(number));
+    number.ok_or_else(|| "expected the number of an open file descriptor, 3 to 255".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +223,9 @@ mod tests {
             ("gated-run --session 123 true", ValueValidation),
             ("gated-run --session ../../etc true", ValueValidation),
             ("gated-run --session 0123abcd --publish 3000 true", ArgumentConflict),
+            ("gated-run --pass-fd 2 true", ValueValidation),
+            ("gated-run --pass-fd 256 true", ValueValidation),
+            ("gated-run --new-session --pass-fd 3", ArgumentConflict),
         ];
         for (line, expected) in cases {
             assert_eq!(parsed(line).err(), Some(expected), "{line}");

@@ -17,7 +17,7 @@ use super::caller::{Caller, CallerError, Environment};
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::exit;
-use super::order::{Directory, Order, OrderError};
+use super::order::{Directory, Order, OrderError, Passed};
 use super::records::{self, RecordsError};
 use super::relay::SharedScreen;
 use super::start::{self, Given, StartError, Started, published};
@@ -66,6 +66,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     if !geteuid().is_root() {
         return Err(CallerError::NotRoot.into());
     }
+    let passed = Passed::take(&arguments.pass_fd)?;
     let environment = Environment::own();
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
@@ -88,7 +89,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         eprintln!("gated-run: note: {note}");
     }
     let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
-    let order = Order::new(&command, caller.environment_for(&environment), &directory)?;
+    let order = Order::new(&command, caller.environment_for(&environment), &directory, passed)?;
 
     for address in &arguments.publish {
         eprintln!("gated-run: {}", published(*address));

@@ -13,7 +13,7 @@ use super::caller::Environment;
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::exit;
-use super::order::{Directory, Order, OrderError};
+use super::order::{Directory, Order, OrderError, Passed};
 use super::relay::SharedScreen;
 use super::terminal;
 use crate::common::bus::INSIDE_SOCKET;
@@ -38,7 +38,7 @@ pub enum InsideError {
 /// Runs the command to its end.
 pub fn run(arguments: Arguments) -> Result<ExitCode, InsideError> {
     let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
-    let order = Order::new(&command, Environment::own().words(), &Directory::current()?)?;
+    let order = Order::new(&command, Environment::own().words(), &Directory::current()?, Passed::default())?;
     let socket = UnixStream::connect(INSIDE_SOCKET).map_err(InsideError::NoSupervisor)?;
     let link = Arc::new(Link::new(OwnedFd::from(socket)));
     link.send(&FromCaller::Start(Box::new(order.start.clone())), &order.files())?;

@@ -1,9 +1,10 @@
 //! What of this process a call takes over: its directory, standard files, umask, ignored signals and terminal. Runs as whoever
 //! called; nothing here decides anything.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -11,7 +12,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::client::CallerLink;
 use super::terminal::{CallersTerminal, standard_terminals};
 use crate::common::path::RawPath;
-use crate::common::wire::Start;
+use crate::common::wire::{MAX_PASSED, Start};
+use crate::tool::descriptors::duplicate_inherited;
 use crate::tool::link::{self, Link};
 
 /// This process cannot be looked at.
@@ -19,6 +21,10 @@ use crate::tool::link::{self, Link};
 pub enum OrderError {
     #[error("the current directory cannot be found: {0}")]
     NoDirectory(io::Error),
+    #[error("--pass-fd {0}: {1}")]
+    NotOpen(RawFd, io::Error),
+    #[error("--pass-fd can be given {MAX_PASSED} times at the most")]
+    TooMany,
     #[error("cannot {what}: {source}")]
     Step { what: &'static str, source: io::Error },
 }
@@ -69,19 +75,46 @@ impl Inheritance {
     }
 }
 
+/// What the parent process left open for the command.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// Ascending.
+    numbers: Vec<RawFd>,
+    files: Vec<OwnedFd>,
+}
+
+impl Passed {
+    /// To be called before this process opens a file of its own, whose number that could be.
+    pub fn take(numbers: &[RawFd]) -> Result<Passed, OrderError> {
+        let numbers: Vec<RawFd> = numbers.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        if numbers.len() > MAX_PASSED {
+            return Err(OrderError::TooMany);
+        }
+        let take = |number: &RawFd| duplicate_inherited(*number).map_err(|error| OrderError::NotOpen(*number, error));
+        let files = numbers.iter().map(take).collect::<Result<_, _>>()?;
+        Ok(Passed { numbers, files })
+    }
+}
+
 /// A command to start, with all that goes with it to a supervisor but the caller link.
 pub struct Order {
     pub start: Start,
     /// The terminal behind standard files of this process.
     pub terminal: Option<CallersTerminal>,
     directory: OwnedFd,
+    passed: Vec<OwnedFd>,
     /// In the place of a terminal, which never enters the session.
     stand_in: OwnedFd,
 }
 
 impl Order {
     /// To be called before this process's signal handlers are installed.
-    pub fn new(command: &[Vec<u8>], environment: Vec<Vec<u8>>, directory: &Directory) -> Result<Order, OrderError> {
+    pub fn new(
+        command: &[Vec<u8>],
+        environment: Vec<Vec<u8>>,
+        directory: &Directory,
+        passed: Passed,
+    ) -> Result<Order, OrderError> {
         let inherited = Inheritance::of_this_process()?;
         let terminal = CallersTerminal::find().map_err(step("open the terminal again"))?;
         let stand_in = fs::File::options().read(true).write(true).open("/dev/null").map_err(step("open /dev/null"))?;
@@ -93,10 +126,15 @@ impl Order {
             ignored_signals: inherited.ignored_signals,
             on_terminal: standard_terminals(),
             window: terminal.as_ref().and_then(CallersTerminal::window),
-            passed: Vec::new(),
+            passed: passed.numbers,
         };
         let directory = directory.fd.try_clone().map_err(step("duplicate a descriptor"))?;
-        Ok(Order { start, terminal, directory, stand_in: stand_in.into() })
+        Ok(Order { start, terminal, directory, passed: passed.files, stand_in: stand_in.into() })
+    }
+
+    /// Those of [`Start::passed`].
+    pub fn passed(&self) -> Vec<BorrowedFd<'_>> {
+        self.passed.iter().map(AsFd::as_fd).collect()
     }
 
     /// The cwd, stdin, stdout and stderr, in the order of [`Start`].

@@ -21,7 +21,7 @@ use super::client::{Client, ClientError};
 use super::clientlink;
 use super::eventpipe::EventPipe;
 use super::exit;
-use super::order::{self, Directory, Order, OrderError};
+use super::order::{self, Directory, Order, OrderError, Passed};
 use super::ownprofiles::{OwnProfileError, named_profile, own_profiles};
 use super::records::{self, Asked, RecordsError};
 use super::relay::SharedScreen;
@@ -65,6 +65,7 @@ fn step(what: &'static str) -> impl FnOnce(io::Error) -> ServedError {
 
 /// Runs the command to its end, or opens a session for others.
 pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
+    let passed = Passed::take(&arguments.pass_fd)?;
     let environment = Environment::own();
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
@@ -75,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let places = Places { home: Some(home.clone()), workspace: Some(directory.path.clone()) };
     let asked = records::open_consent(&caller, &places, &choice)?;
     let command: Vec<Vec<u8>> = arguments.command.iter().cloned().map(OsStringExt::into_vec).collect();
-    let order = Order::new(&command, caller.environment_for(&environment), &directory)?;
+    let order = Order::new(&command, caller.environment_for(&environment), &directory, passed)?;
     if caller.is_root_for_another() {
         leave_root(&caller.invoking, false)?;
     }
@@ -186,6 +187,7 @@ async fn hand_over(
         ignored_signals: order.start.ignored_signals,
         on_terminal: order.start.on_terminal,
         window: order.start.window,
+        passed: order.start.passed.iter().copied().zip(order.passed()).collect(),
     };
     let running = service.run(&command, place).await?;
     Ok((link, running))

@@ -2,7 +2,7 @@
 //! policy file.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, Fd, OwnedVariant, Variant};
@@ -90,6 +90,8 @@ pub struct Command<'a> {
     pub ignored_signals: u64,
     pub on_terminal: [bool; 3],
     pub window: Option<WindowSize>,
+    /// By the numbers that the command is to have them at, ascending.
+    pub passed: Vec<(RawFd, BorrowedFd<'a>)>,
 }
 
 /// A command that was taken; how it fares comes over the link.
@@ -142,6 +144,12 @@ impl Service {
         options.insert("on-terminal", Variant::from(command.on_terminal.to_vec()));
         if let Some(window) = command.window {
             options.insert("window", Variant::from((window.rows, window.columns)));
+        }
+        if !command.passed.is_empty() {
+            let numbers: Vec<i32> = command.passed.iter().map(|(number, _)| *number).collect();
+            let files: Vec<Fd<'_>> = command.passed.iter().map(|(_, file)| Fd::from(*file)).collect();
+            options.insert("passed", Variant::from(numbers));
+            options.insert("passed-fds", Variant::from(files));
         }
         options.insert("events", true.into());
         let argv: Vec<&[u8]> = command.argv.iter().map(Vec::as_slice).collect();

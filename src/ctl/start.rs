@@ -126,7 +126,8 @@ pub fn start(
     let link: SessionLink = Link::new(ours);
     link.send(&ToSession::Launch(Box::new(launch)), &[])?;
     let (caller, callers_end) = order::caller_link()?;
-    let fds: Vec<BorrowedFd<'_>> = std::iter::once(callers_end.as_fd()).chain(order.files()).collect();
+    let fds: Vec<BorrowedFd<'_>> =
+        std::iter::once(callers_end.as_fd()).chain(order.files()).chain(order.passed()).collect();
     // A supervisor that does not take it has refused the session, and says why.
     let _ = link.send(&ToSession::Start(Box::new(order.start.clone())), &fds);
     Ok(Started { session, link: Arc::new(link), caller, supervisor })

@@ -96,7 +96,7 @@ pub struct Opening {
 /// A command for a session.
 pub struct Order {
     pub start: Start,
-    /// The caller's link, cwd, stdin, stdout, stderr.
+    /// The caller's link, cwd, stdin, stdout, stderr, and those of [`Start::passed`].
     pub fds: Vec<OwnedFd>,
     pub into: Into,
     pub events: bool,

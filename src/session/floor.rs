@@ -58,6 +58,18 @@ impl Scratch {
         (seen_by_landlock(attempt) && objects.iter().all(|object| granted(object))).then(Enforced::by_the_floor)
     }
 
+    /// Proof for bind(2) of a unix socket to this path, in a tree that is the session's own: Landlock handles `MAKE_SOCK` and
+    /// TCP's bind, and of both grants sockets in scratch alone.
+    pub fn binds(&self, object: &RawPath) -> Option<Enforced> {
+        let grants = |root: &NativeRoot| {
+            root.grant == NativeGrant::Scratch
+                && is_own_mount(root)
+                && *object != root.path
+                && object.is_within(&root.path)
+        };
+        self.native.iter().any(grants).then(Enforced::by_the_floor)
+    }
+
     /// Proof for an attempt that cannot change a file whatever its memory says: Landlock denies everything else.
     pub fn harmless(&self, attempt: &Attempt) -> Option<Enforced> {
         seen_by_landlock(attempt).then(Enforced::by_the_floor)
@@ -89,6 +101,6 @@ fn seen_by_landlock(attempt: &Attempt) -> bool {
         | Attempt::Symlink { .. }
         | Attempt::MakeNode { .. }
         | Attempt::Truncate { .. } => true,
-        Attempt::Change { .. } | Attempt::Nothing => false,
+        Attempt::Change { .. } | Attempt::MakeSocket { .. } | Attempt::OnSocket { .. } | Attempt::Nothing => false,
     }
 }

@@ -18,6 +18,7 @@ use rustix::net::{SocketFlags, accept_with};
 
 use super::attend::{self, CALLERS_PATIENCE};
 use super::life::{CallerLink, Session};
+use super::net::unix::knock::Process;
 use super::start::Order;
 use super::sys;
 use crate::common::id::CallId;
@@ -72,10 +73,14 @@ pub fn serve(session: &Arc<Session>, listener: &OwnedFd) {
                 continue;
             }
         };
+        // In the order in which they are accepted, also of one that is closed at once.
+        let peer = peer(session, &socket);
         let Some(place) = Place::take(&open) else { continue };
         let session = Arc::clone(session);
         let serve = move || {
-            serve_one(&session, socket);
+            if let Some(peer) = peer {
+                serve_one(&session, socket, &peer);
+            }
             drop(place);
         };
         // Without a thread the connection is closed.
@@ -83,19 +88,32 @@ pub fn serve(session: &Arc<Session>, listener: &OwnedFd) {
     }
 }
 
-fn serve_one(session: &Session, socket: OwnedFd) {
-    let Some(parent) = call_of_peer(session, &socket) else { return };
+/// Who connected. The supervisor makes the connections of a session's processes, and knows for whom.
+fn peer(session: &Session, socket: &OwnedFd) -> Option<Process> {
+    let (process, pidfd) = sys::peer(socket).ok()?;
+    let is_own = i64::from(process) == i64::from(std::process::id());
+    if is_own { session.performer().unix()?.knocks.next() } else { Some((process, pidfd)) }
+}
+
+fn serve_one(session: &Session, socket: OwnedFd, peer: &Process) {
+    let Some(parent) = call_of_peer(session, peer) else { return };
     let caller = CallerLink::new(socket).with_frames_up_to(LONGEST_FRAME);
     if caller.limit_waits(CALLERS_PATIENCE).is_err() {
         return;
     }
     let Ok(Some(received)) = caller.receive() else { return };
     let FromCaller::Start(start) = received.message else { return };
+    if !start.passed.is_empty() {
+        return;
+    }
     let Ok(files) = received.fds.try_into() else { return };
     match session.begin() {
-        Some(place) => {
-            attend::run(session, place, Order { start: *start, files, parent, is_from_inside: true }, &caller)
-        }
+        Some(place) => attend::run(
+            session,
+            place,
+            Order { start: *start, files, passed: Vec::new(), parent, is_from_inside: true },
+            &caller,
+        ),
         None => {
             let _ = caller.send(&ToCaller::Failed("too many calls of this session are running".into()), &[]);
         }
@@ -104,12 +122,11 @@ fn serve_one(session: &Session, socket: OwnedFd) {
 
 /// The call of the process that connected; `None` if that is no process of the session. Its user can reach the socket from
 /// outside too, by the `/proc` of a tool's process.
-fn call_of_peer(session: &Session, socket: &OwnedFd) -> Option<Option<CallId>> {
-    let (process, pidfd) = sys::peer(socket).ok()?;
-    let own = PidNamespace::of(session.outer_proc(), process).ok()?;
-    let call = session.kin().of(session.outer_proc(), session.init_pid(), process).ok()?;
+fn call_of_peer(session: &Session, (process, pidfd): &Process) -> Option<Option<CallId>> {
+    let own = PidNamespace::of(session.outer_proc(), *process).ok()?;
+    let call = session.kin().of(session.outer_proc(), session.init_pid(), *process).ok()?;
     // While it lives the number is its own, and all of this was its.
-    (own == session.pid_namespace() && sys::is_alive(&pidfd)).then_some(call)
+    (own == session.pid_namespace() && sys::is_alive(pidfd)).then_some(call)
 }
 
 /// One of the connections.

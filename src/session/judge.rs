@@ -230,7 +230,9 @@ impl Judge {
                     return Err(Halt::Again);
                 }
                 Level::Deny => {
-                    if let Some(errno) = foresee() {
+                    // What there is to be reached is nobody's business who may not reach it.
+                    let tells = !matches!(wanted.access, Access::Connect | Access::Bind);
+                    if let Some(errno) = tells.then(&foresee).flatten() {
                         return Err(errno.into());
                     }
                     self.record(target, wanted, &verdict, call, Outcome::NotPermitted, String::new())?;
@@ -293,6 +295,11 @@ impl Judge {
 
     /// A permit for an object that has no name in any file system: a pipe, a socket, a memfd.
     pub fn permit_nameless(&self) -> Permit {
+        Permit(())
+    }
+
+    /// A permit for what stays within the session: a socket that is served by one of its own processes.
+    pub fn permit_within_session(&self) -> Permit {
         Permit(())
     }
 

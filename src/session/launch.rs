@@ -17,12 +17,15 @@ use super::hostroot::HostRoot;
 use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
+use super::names;
 use super::net::Network;
+use super::net::unix::UnixSockets;
 use super::perform::Performer;
 use super::reads::survey::Survey;
 use super::reads::{self, HeldReads, Preparation, Reads, ReadsError};
 use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
+use super::start::bus_names;
 use super::upstream::BrokerLink;
 use crate::common::errno::Errno;
 use crate::common::id::SessionId;
@@ -32,6 +35,8 @@ use crate::policy::decide::Policy;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
+use crate::policy::sockets::Services;
+use crate::tool::busproxy::{BusProxy, BusProxyError};
 use crate::tool::descriptors::{become_silent, close_all_but};
 use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
@@ -82,6 +87,8 @@ pub enum LaunchError {
         "kernel.yama.ptrace_scope is {0}: with it no program can be judged, which this profile asks for; set it to 1"
     )]
     Yama(String),
+    #[error(transparent)]
+    BusProxy(#[from] BusProxyError),
     #[error("{0}")]
     Init(String),
 }
@@ -234,11 +241,22 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     if judged_programs {
         check_yama(&outer_proc)?;
     }
-    let features = Features { judged_programs, debugging: profile.debug };
+    let features =
+        Features { judged_programs, debugging: profile.debug, own_network: launch.network == wire::Network::Own };
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
-    let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
+    let host_mounts = fs::File::open("/proc/self/ns/mnt").map_err(step("open the mount namespace"))?;
+    let files = (launch.network == wire::Network::Own).then(|| names::files::of_host(&*host_root));
+    let inside = build_view(&Places {
+        user: &launch.user,
+        workspace: &launch.workspace,
+        cwd: &launch.directory,
+        files: files.as_ref(),
+    })?;
+    drop(files);
 
+    let bus_proxy = BusProxy::start(bus_names(&profile), &launch.user, &host_mounts)?;
+    drop(host_mounts);
     let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
     let pair = || link::pair().map_err(step("make a socket for init"));
     let ((ours, theirs), (our_sockets, their_sockets)) = (pair()?, pair()?);
@@ -289,20 +307,27 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         None => None,
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
-        let network = own_network(&launch, our_sockets)?;
-        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref())?;
-        Ok((landlock_abi, performer, network))
+        let known = Arc::new(names::Known::new(Arc::clone(&host_root) as _));
+        let network = own_network(&launch, our_sockets, &known)?;
+        let resolver = network.as_ref().map(|network| own_names(network, &host_root, known)).transpose()?;
+        let unix =
+            network.as_ref().map(|network| unix_sockets(&launch, network, &host_root, &outer_proc)).transpose()?;
+        let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref(), network.clone())?;
+        let performer = Arc::new(performer.with_unix(unix));
+        Ok((landlock_abi, performer, network, resolver))
     });
     match prepared {
-        Ok((landlock_abi, performer, network)) => Ok(Parts {
+        Ok((landlock_abi, performer, network, resolver)) => Ok(Parts {
             launch,
             profile,
             init,
             init_link,
             performer,
             network,
+            resolver,
             outer_proc,
             host_root,
+            bus_proxy,
             landlock_abi,
             pid_namespace,
             inside,
@@ -354,13 +379,43 @@ fn wait_for(init: &Link<ToInit, FromInit>) -> Result<(u32, Vec<NativeRoot>), Lau
 }
 
 /// The session's own network, if it is to have one; `link` is that on which init makes sockets.
-fn own_network(launch: &Launch, link: OwnedFd) -> Result<Option<Arc<Network>>, LaunchError> {
+fn own_network(launch: &Launch, link: OwnedFd, known: &Arc<names::Known>) -> Result<Option<Arc<Network>>, LaunchError> {
     if launch.network != wire::Network::Own {
         return Ok(None);
     }
     let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
-    let network = Network::new(link).map_err(failed)?;
+    let network = Network::new(link, Arc::clone(known) as _).map_err(failed)?;
     Ok(Some(Arc::new(network)))
+}
+
+/// What answers the session's questions for names.
+fn own_names(
+    network: &Network,
+    host_root: &Arc<HostRoot>,
+    known: Arc<names::Known>,
+) -> Result<names::Resolver, LaunchError> {
+    let failed = |errno: Errno| step("make the session's resolver")(io::Error::from_raw_os_error(errno.raw()));
+    let files: Arc<dyn names::host::HostFiles> = Arc::clone(host_root) as _;
+    names::Resolver::bind(&network.inner, files, known).map_err(failed)
+}
+
+/// What the session knows of unix sockets.
+fn unix_sockets(
+    launch: &Launch,
+    network: &Arc<Network>,
+    host_root: &Arc<HostRoot>,
+    outer_proc: &OwnedFd,
+) -> Result<UnixSockets, LaunchError> {
+    let failed = |errno: Errno| step("look at the session's sockets")(io::Error::from_raw_os_error(errno.raw()));
+    // As it was said to us, or where that leads: a socket is judged by the path that links lead to.
+    let canonical = |path: &RawPath| {
+        let agent = host_root.open_at(path, rustix::fs::OFlags::PATH)?;
+        host_root.path_of(&agent, outer_proc)
+    };
+    let ssh_agent = launch.ssh_agent.as_ref().map(|path| canonical(path).unwrap_or_else(|_| path.clone()));
+    let services = Services::new(&launch.user.home, launch.user.uid, ssh_agent);
+    let procfs = outer_proc.try_clone().map_err(step("duplicate a descriptor"))?;
+    UnixSockets::new(Arc::clone(network), Arc::clone(host_root), procfs, services).map_err(failed)
 }
 
 /// What judges and carries out the attempts of all calls.
@@ -371,7 +426,8 @@ fn performer(
     native: Vec<NativeRoot>,
     executor: Executor,
     reads: Option<&HeldReads>,
-) -> Result<Arc<Performer>, LaunchError> {
+    network: Option<Arc<Network>>,
+) -> Result<Performer, LaunchError> {
     let mut profile = profile.clone();
     // Private to the session, but with a directory of the host below: no rule means yes.
     profile
@@ -387,7 +443,7 @@ fn performer(
     );
     judge.publish(&launch.publish);
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
-    Ok(Arc::new(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)))))
+    Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)), network))
 }
 
 /// An ancestor may attach with `ptrace_scope` 0 and 1, which is what is compared with; nobody without capabilities with 2 and 3

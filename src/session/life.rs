@@ -13,6 +13,7 @@ use super::calls::{Calls, Place};
 use super::hostroot::HostRoot;
 use super::inside::{self, PidNamespace};
 use super::kin::Kin;
+use super::names;
 use super::net::Network;
 use super::perform::Performer;
 use super::reads::{Court, HeldReads};
@@ -24,6 +25,7 @@ use crate::common::wire::{
     self, Ended, Ends, FromCaller, FromSession, Hello, Launch, Resumed, RunningCall, ToCaller, ToSession,
 };
 use crate::policy::Profile;
+use crate::tool::busproxy::BusProxy;
 use crate::tool::link::Link;
 use crate::tool::messages::{FromInit, ToInit};
 use crate::tool::namespaces::InitProcess;
@@ -53,8 +55,12 @@ pub struct Parts {
     pub performer: Arc<Performer>,
     /// `None` if the session is in the host's.
     pub network: Option<Arc<Network>>,
+    /// Until it is started; `None` too if the session is in the host's network.
+    pub resolver: Option<names::Resolver>,
     /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
     pub outer_proc: OwnedFd,
+    /// `None` if the profile lists no names of a bus.
+    pub bus_proxy: Option<BusProxy>,
     /// The host's view of the file system.
     pub host_root: Arc<HostRoot>,
     pub landlock_abi: u32,
@@ -214,9 +220,9 @@ impl Session {
                 ToSession::Decided(decision) => judge.decided(decision),
                 ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
                 ToSession::Revoke(grant) => judge.revoke(grant),
-                ToSession::Start(start) => match callers_files(received.fds) {
-                    Some((caller, files)) => {
-                        self.start(Order { start: *start, files, parent: None, is_from_inside: false }, caller)
+                ToSession::Start(start) => match callers_files(received.fds, &start.passed) {
+                    Some((caller, files, passed)) => {
+                        self.start(Order { start: *start, files, passed, parent: None, is_from_inside: false }, caller)
                     }
                     // The broker passes on what a client gave it; there is nobody to tell.
                     None if self.parts.launch.ends == Ends::WhenStopped => {}
@@ -239,16 +245,19 @@ enum Last {
 }
 
 /// What comes with a [`Start`] from the broker, whose client chose it.
-fn callers_files(fds: Vec<OwnedFd>) -> Option<(CallerLink, CallersFiles)> {
+fn callers_files(fds: Vec<OwnedFd>, numbers: &[i32]) -> Option<(CallerLink, CallersFiles, Vec<OwnedFd>)> {
     let mut fds = fds.into_iter();
     let caller = CallerLink::over(fds.next()?)?;
     caller.limit_waits(CALLERS_PATIENCE).ok()?;
-    let files = fds.collect::<Vec<OwnedFd>>().try_into().ok()?;
-    Some((caller, files))
+    let files = [fds.next()?, fds.next()?, fds.next()?, fds.next()?];
+    let passed: Vec<OwnedFd> = fds.collect();
+    let fits = passed.len() == numbers.len() && wire::are_numbers_to_pass(numbers);
+    fits.then_some((caller, files, passed))
 }
 
 /// Runs a session to its end.
-pub fn run(parts: Parts, broker: BrokerLink) {
+pub fn run(mut parts: Parts, broker: BrokerLink) {
+    let resolver = parts.resolver.take();
     let (over, is_over): (SyncSender<()>, Receiver<()>) = sync_channel(1);
     let session = Arc::new(Session { parts, calls: Arc::default(), running: Mutex::default(), over });
     if let Some(held) = &session.parts.reads {
@@ -271,7 +280,12 @@ pub fn run(parts: Parts, broker: BrokerLink) {
         let serve = move || inside::serve(&session, &session.parts.inside);
         thread::Builder::new().name("gated-inside".into()).spawn(serve)
     };
-    if broker.send(&ready, &[]).is_ok() && obeying().is_ok() && letting_in().is_ok() {
+    let naming = || {
+        let Some(resolver) = resolver else { return Ok(()) };
+        let (calls, performer) = (Arc::clone(&session.calls), Arc::clone(session.performer()));
+        resolver.start(session.outer_proc().try_clone_to_owned()?, calls, session.init_pid(), performer)
+    };
+    if naming().is_ok() && broker.send(&ready, &[]).is_ok() && obeying().is_ok() && letting_in().is_ok() {
         // The session holds the other end.
         let _ = is_over.recv();
     }

@@ -159,11 +159,32 @@ impl Listener {
     }
 
     fn inject(&self, notification: &Notification, file: BorrowedFd<'_>, close_on_exec: bool) -> Result<u32, Errno> {
+        self.add(notification, file, None, close_on_exec)
+    }
+
+    /// Gives the thread's process this file at this number, in place of what it has there.
+    pub fn replace(
+        &self,
+        notification: &Notification,
+        file: BorrowedFd<'_>,
+        number: i32,
+        close_on_exec: bool,
+    ) -> Result<(), Errno> {
+        self.add(notification, file, Some(number), close_on_exec).map(drop)
+    }
+
+    fn add(
+        &self,
+        notification: &Notification,
+        file: BorrowedFd<'_>,
+        number: Option<i32>,
+        close_on_exec: bool,
+    ) -> Result<u32, Errno> {
         let request = libc::seccomp_notif_addfd {
             id: notification.id,
-            flags: 0,
+            flags: if number.is_some() { libc::SECCOMP_ADDFD_FLAG_SETFD as u32 } else { 0 },
             srcfd: file.as_raw_fd() as u32,
-            newfd: 0,
+            newfd: number.unwrap_or(0) as u32,
             newfd_flags: if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
         };
         // SAFETY: the pointer is to a live structure of the size that ADD_FD encodes; the kernel only reads it.

@@ -184,7 +184,10 @@ impl Pool {
         target.confirm().ok()?;
         let busy = slot.begin(*target.notification());
         let answer = self.performer.perform(target, &attempt);
-        Some(busy.end(answer).unwrap_or(NOBODY))
+        Some(match busy.end(answer).unwrap_or(NOBODY) {
+            Answer::Restart if !attempt.is_restarted() => Answer::Errno(Errno::INTR),
+            answer => answer,
+        })
     }
 
     /// For [`Watch`]: whether questions are open whose threads may come back.

@@ -15,7 +15,9 @@ use super::procthread::shown;
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::wire::{RunningCall, Start, ToCaller};
-use crate::tool::descriptors::unfit_for_stdio;
+use crate::policy::Profile;
+use crate::tool::busproxy::{self, Names};
+use crate::tool::descriptors::{unfit_for_stdio, unfit_to_pass};
 use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{CallOrder, FromCall, ToCall, ToInit};
 
@@ -32,6 +34,8 @@ pub type CallersFiles = [OwnedFd; 4];
 pub struct Order {
     pub start: Start,
     pub files: CallersFiles,
+    /// As many as [`Start::passed`].
+    pub passed: Vec<OwnedFd>,
     /// The call that it was asked for from inside of, if its leader still is there.
     pub parent: Option<CallId>,
     pub is_from_inside: bool,
@@ -42,6 +46,8 @@ pub struct Order {
 pub enum StartError {
     #[error("{stream} is {what}; the tool could leave the session through it")]
     Stdio { stream: &'static str, what: &'static str },
+    #[error("descriptor {number} is {what}; the tool could leave the session through it")]
+    Passed { number: i32, what: &'static str },
     #[error("what came for the current directory is none")]
     NoDirectory,
     #[error("the caller is gone")]
@@ -74,11 +80,16 @@ pub struct Started {
 
 /// Starts a call: when this returns its command has been told to go.
 pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink) -> Result<Started, StartError> {
-    let Order { start, files, parent, is_from_inside } = order;
+    let Order { start, files, passed, parent, is_from_inside } = order;
     let [cwd, stdio @ ..] = files;
     for (fd, stream) in stdio.iter().zip(["stdin", "stdout", "stderr"]) {
         if let Some(what) = unfit_for_stdio(fd) {
             return Err(StartError::Stdio { stream, what });
+        }
+    }
+    for (fd, number) in passed.iter().zip(&start.passed) {
+        if let Some(what) = unfit_to_pass(fd) {
+            return Err(StartError::Passed { number: *number, what });
         }
     }
     let directory = fstat(&cwd).map_err(step("look at the current directory"))?;
@@ -105,14 +116,15 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
         umask: start.umask,
         ignored_signals: start.ignored_signals,
         on_terminal: start.on_terminal,
+        passed: start.passed.clone(),
         in_background: starts_in_background(start.on_terminal),
     };
     let mut fds = vec![theirs.as_fd()];
-    fds.extend(stdio.iter().map(AsFd::as_fd));
+    fds.extend(stdio.iter().chain(&passed).map(AsFd::as_fd));
     fds.extend(terminal.as_ref().map(|terminal| terminal.slave.as_fd()));
     session.init().send(&ToInit::Call(Box::new(order)), &fds).map_err(StartError::Init)?;
     let master = terminal.map(|terminal| terminal.master);
-    drop((theirs, stdio, cwd));
+    drop((theirs, stdio, passed, cwd));
 
     let (main, listener) = match call.receive().map_err(StartError::Leader)?.ok_or(StartError::NoProcess)? {
         link::Received { message: FromCall::Trapped, pid: Some(pid), fds } => (pid, fds.into_iter().next()),
@@ -138,15 +150,22 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
     Ok(Started { link: call, opening, start })
 }
 
-/// The caller's, without what the policy denies, and the session's name.
+/// The names on buses that a profile lists.
+pub fn bus_names(profile: &Profile) -> Names<'_> {
+    Names { session: &profile.bus_names.session, system: &profile.bus_names.system }
+}
+
+/// The caller's, without what the policy denies and without its buses; with the session's name, and the buses that it has.
 fn environment_of(session: &Session, callers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let own = [SESSION_VARIABLE, busproxy::SESSION_VARIABLE.as_bytes(), busproxy::SYSTEM_VARIABLE.as_bytes()];
     let name = |entry: &Vec<u8>| entry.split(|byte| *byte == b'=').next().unwrap_or_default().to_vec();
     let kept = |entry: &&Vec<u8>| {
         let name = name(entry);
-        name != SESSION_VARIABLE && session.profile().keeps_variable(&name)
+        !own.contains(&name.as_slice()) && session.profile().keeps_variable(&name)
     };
-    let own = [SESSION_VARIABLE, session.id().0.as_bytes()].join(&b'=');
-    callers.iter().filter(kept).cloned().chain([own]).collect()
+    let named = [SESSION_VARIABLE, session.id().0.as_bytes()].join(&b'=');
+    let buses = busproxy::variables(bus_names(session.profile()));
+    callers.iter().filter(kept).cloned().chain([named]).chain(buses).collect()
 }
 
 /// In a pipeline (`gated-run -- tool | less`) the terminal is the next program's until the tool wants to read it.

@@ -13,6 +13,7 @@ use rustix::fs::{Mode, OFlags, openat};
 
 use super::calls::Call;
 use super::listener::{Listener, Notification};
+use super::net::Registration;
 use super::procthread::{COMMAND_LINE_BYTES, ProcThread, STATUS_BYTES, words_of};
 use crate::common::errno::Errno;
 use crate::common::id::CallId;
@@ -26,6 +27,8 @@ const PAGE: u64 = 4096;
 const FIRST_READ: u64 = 256;
 /// The lines before `Umask` and itself: a name of at most 64 bytes, each perhaps escaped, proc_pid_status(5).
 const UMASK_WITHIN: usize = 512;
+/// Some ten thousand registrations of an epoll(7) instance.
+const REGISTRATIONS_BYTES: usize = 1 << 20;
 
 /// A string or block of the tool could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,6 +320,27 @@ impl<'a> Target<'a> {
         Ok(flags & libc::O_CLOEXEC as u32 != 0)
     }
 
+    /// What the process has open, proc_pid_fd(5).
+    pub fn descriptors(&self) -> Result<Vec<Open>, Unreadable> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = self.look(|thread| openat(thread.directory(), c"fd", flags, Mode::empty()))?;
+        let directory = directory.map_err(not_accessible)?;
+        let entries = rustix::fs::Dir::read_from(&directory).map_err(Errno::from)?;
+        let open = entries.filter_map(Result::ok).filter_map(|entry| {
+            let number = entry.file_name().to_str().ok()?.parse().ok()?;
+            let what = rustix::fs::readlinkat(&directory, entry.file_name(), Vec::new()).ok()?;
+            Some(Open { number, what: what.into_bytes() })
+        });
+        Ok(open.collect())
+    }
+
+    /// What an epoll(7) instance is registered with, each with the inode of its file, proc_pid_fdinfo(5).
+    pub fn epoll_registrations(&self, descriptor: i32) -> Result<Vec<(u64, Registration)>, Unreadable> {
+        let path = CString::new(format!("fdinfo/{descriptor}")).map_err(|_| Errno::BADF)?;
+        let Ok(text) = self.small_file(&path, REGISTRATIONS_BYTES) else { return Ok(Vec::new()) };
+        Ok(text.split(|&byte| byte == b'\n').filter_map(registration).collect())
+    }
+
     fn small_file(&self, name: &CStr, limit: usize) -> Result<Vec<u8>, Unreadable> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = self.look(|thread| openat(thread.directory(), name, flags, Mode::empty()))?;
@@ -336,6 +360,34 @@ impl<'a> Target<'a> {
             }
         }
     }
+}
+
+/// One descriptor of a process.
+#[derive(Debug)]
+pub struct Open {
+    pub number: i32,
+    /// The text of its link.
+    what: Vec<u8>,
+}
+
+impl Open {
+    pub fn is_socket(&self, inode: u64) -> bool {
+        self.what == format!("socket:[{inode}]").as_bytes()
+    }
+
+    pub fn is_epoll(&self) -> bool {
+        self.what == b"anon_inode:[eventpoll]"
+    }
+}
+
+/// `tfd:        5 events:       19 data:                5  pos:0 ino:1f sdev:8`: numbers but the first are hexadecimal, but `pos`.
+fn registration(line: &[u8]) -> Option<(u64, Registration)> {
+    let text = std::str::from_utf8(line).ok()?;
+    let after = |key: &str| text.split_once(key)?.1.split_whitespace().next();
+    let hexadecimal = |key: &str| u64::from_str_radix(after(key)?, 16).ok();
+    let number = after("tfd:")?.parse().ok()?;
+    let events = u32::try_from(hexadecimal("events:")?).ok()?;
+    Some((hexadecimal("ino:")?, Registration { number, events, data: hexadecimal("data:")? }))
 }
 
 const O_PATH_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -18,12 +18,13 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, execve, getpid, setpgid, tcsetpgrp};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use super::descriptors::{become_stdio, close_rest_on_exec};
+use super::descriptors::{become_passed, become_stdio, close_rest_on_exec};
 use super::filter::Filter;
 use super::floor::Floor;
 use super::link::Link;
 use super::messages::{CallOrder, FromCall, ToCall};
 use super::mounts::identity_of;
+use crate::common::wire::PASSED;
 
 /// Exit status of a command that could not be set up; the supervisor was told why (env(1)).
 const FAILED: i32 = 125;
@@ -42,30 +43,54 @@ pub struct Links<'a> {
     pub leader: &'a Link<FromCall, ToCall>,
 }
 
+/// The descriptors of a command.
+pub struct Given<'a> {
+    pub stdio: [OwnedFd; 3],
+    /// For the numbers of [`CallOrder::passed`].
+    pub passed: Vec<OwnedFd>,
+    pub terminal: Option<&'a OwnedFd>,
+}
+
+/// From here on descriptors of ours are out of the way of all that a command can be passed.
+const OUT_OF_THE_WAY: i32 = *PASSED.end() + 1;
+
 /// Execute the order, or tell why not and exit.
-pub fn run_and_exit(
-    cage: &Cage,
-    order: &CallOrder,
-    links: &Links<'_>,
-    stdio: [OwnedFd; 3],
-    terminal: Option<&OwnedFd>,
-) -> ! {
-    let report = match prepare(cage, order, links, stdio, terminal) {
+pub fn run_and_exit(cage: &Cage, order: &CallOrder, links: &Links<'_>, given: Given<'_>) -> ! {
+    if order.passed.is_empty() {
+        prepare_and_execute(cage, order, &cage.floor, links, given);
+    }
+    // With what is still needed at numbers that nothing is passed at.
+    let moved = cage.floor.at_number_above(OUT_OF_THE_WAY).and_then(|floor| {
+        let supervisor = links.supervisor.at_number_above(OUT_OF_THE_WAY)?;
+        Ok((floor, supervisor, links.leader.at_number_above(OUT_OF_THE_WAY)?))
+    });
+    match moved {
+        Ok((floor, supervisor, leader)) => {
+            let links = Links { supervisor: &supervisor, leader: &leader };
+            prepare_and_execute(cage, order, &floor, &links, given)
+        }
+        Err(error) => {
+            report_and_exit(links, &FromCall::Failed(format!("cannot make room for what is passed on: {error}")))
+        }
+    }
+}
+
+fn prepare_and_execute(cage: &Cage, order: &CallOrder, floor: &Floor, links: &Links<'_>, given: Given<'_>) -> ! {
+    let report = match prepare(cage, order, floor, links, given) {
         Ok(()) => FromCall::NotExecuted(execute_or_another(order, links) as i32),
         Err(text) => FromCall::Failed(text),
     };
-    let _ = links.supervisor.send(&report, &[]);
+    report_and_exit(links, &report)
+}
+
+fn report_and_exit(links: &Links<'_>, report: &FromCall) -> ! {
+    let _ = links.supervisor.send(report, &[]);
     // SAFETY: _exit(2) has no precondition; nothing of the leader's must be unwound or flushed here.
     unsafe { libc::_exit(FAILED) }
 }
 
-fn prepare(
-    cage: &Cage,
-    order: &CallOrder,
-    links: &Links<'_>,
-    stdio: [OwnedFd; 3],
-    terminal: Option<&OwnedFd>,
-) -> Result<(), String> {
+fn prepare(cage: &Cage, order: &CallOrder, floor: &Floor, links: &Links<'_>, given: Given<'_>) -> Result<(), String> {
+    let Given { stdio, passed, terminal } = given;
     let says = |what: &'static str| move |error: &dyn std::fmt::Display| format!("cannot {what}: {error}");
     setpgid(Pid::from_raw(0), Pid::from_raw(0)).map_err(|errno| says("make a process group")(&errno))?;
     if let Some(terminal) = terminal
@@ -78,9 +103,10 @@ fn prepare(
     let stdio = place_terminal(stdio, order.on_terminal, terminal).map_err(|error| says("use the terminal")(&error))?;
     become_stdio(stdio).map_err(|error| says("set stdin, stdout and stderr")(&error))?;
     close_rest_on_exec().map_err(|error| says("close other files")(&error))?;
+    become_passed(passed, &order.passed, OUT_OF_THE_WAY).map_err(|error| says("pass files on")(&error))?;
     umask(Mode::from_bits_truncate(order.umask));
     restore_signals(order.ignored_signals).map_err(|errno| says("restore the signals")(&errno))?;
-    cage.floor.enter().map_err(|error| says("enter the Landlock floor")(&error))?;
+    floor.enter().map_err(|error| says("enter the Landlock floor")(&error))?;
     let listener = cage.filter.install().map_err(|error| says("install the filter")(&error))?;
     let handed_over = links.supervisor.send(&FromCall::Trapped, &[listener.as_fd()]);
     handed_over.map_err(|error| says("hand over the listener")(&error))?;

@@ -50,6 +50,20 @@ pub fn become_stdio(stdio: [OwnedFd; 3]) -> io::Result<()> {
     Ok(())
 }
 
+/// Give each of these its number; they survive execve(2). Whatever had such a number before is closed, so nothing that is
+/// still needed may have one: `free` and all above are for that.
+pub fn become_passed(passed: Vec<OwnedFd>, numbers: &[RawFd], free: RawFd) -> io::Result<()> {
+    let away = passed.into_iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(&fd, free));
+    let away: Vec<OwnedFd> = away.collect::<Result<_, _>>()?;
+    for (fd, number) in away.iter().zip(numbers) {
+        // SAFETY: by this function's contract nothing in this process uses the number's old file any more.
+        if unsafe { libc::dup2(fd.as_raw_fd(), *number) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Put /dev/null in the place of stdin, stdout and stderr.
 pub fn become_silent() -> io::Result<()> {
     // Away from the three numbers themselves, one of which the file may have got: closing it must not close that again.
@@ -68,6 +82,22 @@ pub fn unfit_for_stdio(fd: &OwnedFd) -> Option<&'static str> {
         Ok(flags) if flags.contains(OFlags::PATH) => Some("an O_PATH descriptor"),
         Ok(_) => None,
         Err(_) => Some("not open"),
+    }
+}
+
+/// Why a descriptor of the caller's cannot be passed on to a tool besides stdio; `None` if it can.
+pub fn unfit_to_pass(fd: &OwnedFd) -> Option<&'static str> {
+    use rustix::net::SocketType;
+    let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).unwrap_or_default();
+    match unfit_for_stdio(fd) {
+        None if rustix::termios::isatty(fd) => Some("a terminal, of which the session has its own"),
+        // Its requests are no system calls (io_uring_setup(2), `IORING_SETUP_SQPOLL`).
+        None if name.to_bytes() == b"anon_inode:[io_uring]" => Some("an io_uring"),
+        None => match rustix::net::sockopt::socket_type(fd) {
+            Ok(SocketType::STREAM | SocketType::SEQPACKET) | Err(_) => None,
+            Ok(_) => Some("a socket that can send to any address"),
+        },
+        unfit => unfit,
     }
 }
 

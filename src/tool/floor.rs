@@ -1,8 +1,8 @@
 //! The Landlock floor: what a sandboxed process can change even if every process of ours is dead. Built in the session's
 //! init, as the user, before the tool exists; entered by each command's child before its execve(2).
 //!
-//! Reading and executing are not handled. Every right to change is, and is granted only on the roots that [`Floor::native`]
-//! names; for anything else the kernel refuses the tool's own attempt, and only the supervisor can perform it.
+//! Reading and executing are not handled. Every right to change is, and to bind and connect TCP sockets where the session has
+//! its own network. The latter is granted nowhere, the former only on the roots that [`Floor::native`] names; for anything else the kernel refuses the tool's own attempt, and only the supervisor can perform it.
 
 use std::fs;
 use std::io;
@@ -10,14 +10,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
 
 use super::messages::{NativeGrant, NativeRoot};
 use super::mounts::DEVICES;
 use crate::common::path::RawPath;
+use crate::common::wire::Network;
 
 /// The lowest ABI that has every right which the floor handles: scopes of signals and abstract sockets (6, Linux 6.12).
 pub const LOWEST_ABI: u32 = 6;
@@ -64,18 +65,20 @@ pub fn kernel_abi() -> Option<u32> {
 impl Floor {
     /// Build the ruleset for a session with these scratch trees (absolute; one that is missing, no directory, or reached
     /// through a link is left out). Needs `wanted` or [`LOWEST_ABI`], whichever is higher.
-    pub fn build(scratch: &[RawPath], wanted: u32) -> Result<Floor, FloorError> {
+    /// With a network of its own, TCP is the supervisor's to bind and connect.
+    pub fn build(scratch: &[RawPath], wanted: u32, network: Network) -> Result<Floor, FloorError> {
         let wanted = wanted.max(LOWEST_ABI);
         let abi = kernel_abi().ok_or(FloorError::None { wanted })?;
         if abi < wanted {
             return Err(FloorError::TooOld { found: abi, wanted });
         }
         let every_change = AccessFs::from_write(ABI::V6);
-        let ruleset = Ruleset::default()
-            .set_compatibility(CompatLevel::HardRequirement)
-            .handle_access(every_change)?
-            .scope(Scope::Signal | Scope::AbstractUnixSocket)?
-            .create()?;
+        let mut ruleset =
+            Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(every_change)?;
+        if network == Network::Own {
+            ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
+        }
+        let ruleset = ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket)?.create()?;
         let mut floor = Rules { ruleset, native: Vec::new() };
         let to_device = AccessFs::WriteFile | AccessFs::IoctlDev;
         for (name, ..) in DEVICES {
@@ -100,6 +103,12 @@ impl Floor {
     /// The kernel's ABI, at least the one that was asked for.
     pub fn abi(&self) -> u32 {
         self.abi
+    }
+
+    /// The same floor, held by a descriptor with a number of at least `lowest`; close-on-exec.
+    pub fn at_number_above(&self, lowest: i32) -> io::Result<Floor> {
+        let ruleset = rustix::io::fcntl_dupfd_cloexec(&self.ruleset, lowest)?;
+        Ok(Floor { ruleset, native: self.native.clone(), abi: self.abi })
     }
 
     /// Put the calling process, which has one thread, and all that it will start on this floor for good

@@ -84,7 +84,8 @@ fn prepare(order: &InitOrder<'_>, links: &Supervisor) -> Result<Cage, String> {
     if !links.orders.is_open() {
         return Err("the supervisor is gone".into());
     }
-    let floor = Floor::build(order.scratch, order.landlock_abi_min).map_err(|error| error.to_string())?;
+    let floor =
+        Floor::build(order.scratch, order.landlock_abi_min, order.network).map_err(|error| error.to_string())?;
     let filter = filter::compile(Arch::NATIVE, order.features).map_err(|error| error.to_string())?;
     Ok(Cage { floor, filter, judged_programs: order.features.judged_programs })
 }

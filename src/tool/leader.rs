@@ -14,7 +14,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, fork, setpgid, setsid, tcgetpgrp, tcsetpgrp};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::command::{self, Cage, Links};
+use super::command::{self, Cage, Given, Links};
 use super::descriptors::close_all_but;
 use super::ending::kill_descendants;
 use super::link::{self, Link};
@@ -25,22 +25,25 @@ use crate::common::wire::Ended;
 pub struct CallFds {
     pub link: OwnedFd,
     pub stdio: [OwnedFd; 3],
+    /// As many as [`CallOrder::passed`].
+    pub passed: Vec<OwnedFd>,
     pub terminal: Option<OwnedFd>,
 }
 
 impl CallFds {
     /// In the order that [`CallOrder`] says.
-    pub fn from(fds: Vec<OwnedFd>) -> Option<CallFds> {
+    pub fn from(fds: Vec<OwnedFd>, passed: usize) -> Option<CallFds> {
         let mut fds = fds.into_iter();
         let link = fds.next()?;
         let stdio = [fds.next()?, fds.next()?, fds.next()?];
-        Some(CallFds { link, stdio, terminal: fds.next() })
+        let passed: Vec<OwnedFd> = (0..passed).map(|_| fds.next()).collect::<Option<_>>()?;
+        Some(CallFds { link, stdio, passed, terminal: fds.next() })
     }
 }
 
 /// The whole life of a leader.
 pub fn run_and_exit(cage: &Cage, order: &CallOrder, fds: Vec<OwnedFd>) -> ! {
-    let status = match CallFds::from(fds) {
+    let status = match CallFds::from(fds, order.passed.len()) {
         Some(fds) => lead(cage, order, fds),
         None => 1,
     };
@@ -50,13 +53,13 @@ pub fn run_and_exit(cage: &Cage, order: &CallOrder, fds: Vec<OwnedFd>) -> ! {
 }
 
 fn lead(cage: &Cage, order: &CallOrder, fds: CallFds) -> i32 {
-    let kept = [&fds.link].into_iter().chain(&fds.stdio).chain(&fds.terminal);
+    let kept = [&fds.link].into_iter().chain(&fds.stdio).chain(&fds.passed).chain(&fds.terminal);
     let kept: Vec<_> = kept.map(AsFd::as_fd).chain([cage.floor.as_fd()]).collect();
     let closed = close_all_but(&kept);
-    let CallFds { link, stdio, terminal } = fds;
+    let CallFds { link, stdio, passed, terminal } = fds;
     let link = Link::new(link);
     let led = closed.map_err(|error| format!("cannot close what is not the call's: {error}")).and_then(|()| {
-        let started = start(cage, order, &link, stdio, terminal.as_ref())
+        let started = start(cage, order, &link, Given { stdio, passed, terminal: terminal.as_ref() })
             .map_err(|error| format!("cannot start a call: {error}"))?;
         attend(&link, &started, terminal.as_ref()).map_err(|error| format!("cannot wait for a call: {error}"))
     });
@@ -94,16 +97,10 @@ struct Started {
 }
 
 /// Become a session leader on the call's terminal and fork the command's child.
-fn start(
-    cage: &Cage,
-    order: &CallOrder,
-    link: &Link<FromCall, ToCall>,
-    stdio: [OwnedFd; 3],
-    terminal: Option<&OwnedFd>,
-) -> std::io::Result<Started> {
+fn start(cage: &Cage, order: &CallOrder, link: &Link<FromCall, ToCall>, given: Given<'_>) -> std::io::Result<Started> {
     setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    if let Some(terminal) = terminal {
+    if let Some(terminal) = given.terminal {
         rustix::process::ioctl_tiocsctty(terminal)?;
     }
     // A background process that hands over the terminal gets SIGTTOU otherwise (tcsetpgrp(3)).
@@ -119,7 +116,7 @@ fn start(
         ForkResult::Child => {
             drop(ours);
             let leader = Link::new(theirs);
-            command::run_and_exit(cage, order, &Links { supervisor: link, leader: &leader }, stdio, terminal)
+            command::run_and_exit(cage, order, &Links { supervisor: link, leader: &leader }, given)
         }
         ForkResult::Parent { child } => {
             drop(theirs);

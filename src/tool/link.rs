@@ -17,8 +17,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::common::wire::{self, WireError};
 
-/// File descriptors with one frame at the most.
-pub const MAX_FDS: usize = 8;
+/// File descriptors with one frame at the most: those of a call, and as many as can be passed on to it.
+pub const MAX_FDS: usize = 6 + wire::MAX_PASSED;
 
 /// The link is unusable from here on.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +94,11 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         // SAFETY: it is open (just asked) and, by this function's contract, nobody else in this process owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(number) };
         Some(Link::new(rustix::io::fcntl_dupfd_cloexec(&socket, 3).ok()?))
+    }
+
+    /// The same link at a number of at least `lowest`; close-on-exec.
+    pub fn at_number_above(&self, lowest: RawFd) -> io::Result<Link<Out, In>> {
+        Ok(Link::new(rustix::io::fcntl_dupfd_cloexec(&self.socket, lowest)?))
     }
 
     /// Ask the kernel to say which process sent each frame.

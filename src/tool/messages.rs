@@ -7,8 +7,8 @@ use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::wire::Ended;
 
-/// One command to start. Comes with the call's link, stdin, stdout, stderr and, if any of them stands for the terminal, the
-/// slave of the session's pty.
+/// One command to start. Comes with the call's link, stdin, stdout, stderr, those of [`CallOrder::passed`] and, if any of the
+/// three stands for the terminal, the slave of the session's pty.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallOrder {
     pub command: Vec<Vec<u8>>,
@@ -21,6 +21,8 @@ pub struct CallOrder {
     pub ignored_signals: u64,
     /// Which of stdin, stdout and stderr become the slave.
     pub on_terminal: [bool; 3],
+    /// As in [`crate::common::wire::Start::passed`].
+    pub passed: Vec<i32>,
     /// Start outside the terminal's foreground: the first read of it stops the call, and the caller then gives it the terminal.
     pub in_background: bool,
 }

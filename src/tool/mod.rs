@@ -1,6 +1,7 @@
 //! What runs between the start of a session and the first instruction of the tool: as root until [`privileges`] drops it
 //! for good, then as the user, always before any byte that the tool controls is looked at.
 
+pub mod busproxy;
 pub mod command;
 pub mod descriptors;
 pub mod ending;
@@ -16,6 +17,7 @@ pub mod messages;
 pub mod mounts;
 pub mod namespaces;
 pub mod network;
+pub mod ownfiles;
 pub mod privileges;
 pub mod probe;
 pub mod procstat;

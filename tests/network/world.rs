@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use crate::support::network::message::{A, AAAA, TXT};
+use crate::support::network::message::{self, A, AAAA, TXT};
 use crate::support::network::{
     API, Data, MACHINE, MACHINE6, METADATA, OTHER_RESOLVERS, PRIVATE, RESOLVER, SILENT, WWW, WWW6, World, any,
 };
@@ -19,6 +19,7 @@ pub const TESTS: &[Test] = &[
     ("names_are_told_and_recorded", names),
     ("long_answers_come_by_tcp", long_answers),
     ("answers_change", answers_change),
+    ("a_server_may_lie", lies),
     ("echoes_send_back", echoes),
     ("tls_is_trusted_by_its_authority_alone", tls),
     ("a_silent_host_never_answers_and_an_empty_port_refuses", silence),
@@ -137,6 +138,31 @@ fn answers_change() {
     world.dns.change(|zone| zone.set("moving.example.org", 1, vec![Data::Cname("api.example.org".into())]));
     assert_eq!(look(), [API.to_string()]);
 }
+
+fn lies() {
+    let world = World::new();
+    // The right answer comes second, behind one with another number.
+    world.dns.lie("lie.example.org", move |query| {
+        let question = message::read(query).expect("a question");
+        let record = |address| message::Record { owner: question.name.clone(), ttl: 1, data: Data::A(address) };
+        let answer = |address| question.answer(0, &[record(address)], true);
+        let mut wrong = answer([10, 9, 9, 9].into());
+        wrong[0] ^= 0xff;
+        vec![wrong, answer([192, 0, 2, 99].into())]
+    });
+    let outcome = world.machine.output("/usr/bin/python3", &["-c", ASK, &RESOLVER.to_string(), "lie.example.org"], "");
+    assert_eq!(outcome, "0a090909\nc0000263\n");
+}
+
+/// Asks a server for the address of a name over UDP, and prints the last four bytes of two answers.
+const ASK: &str = "
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+name = b''.join(bytes([len(label)]) + label for label in sys.argv[2].encode().split(b'.'))
+s.sendto(bytes.fromhex('123401000001000000000000') + name + bytes.fromhex('0000010001'), (sys.argv[1], 53))
+for _ in range(2):
+    print(s.recv(512)[-4:].hex())
+";
 
 fn echoes() {
     let world = World::new();

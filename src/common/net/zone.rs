@@ -70,10 +70,15 @@ fn of_v4(address: Ipv4Addr) -> Zone {
     match (first, second) {
         (169, 254) if (third, fourth) == (169, 254) => Zone::Metadata,
         (100, 100) if (third, fourth) == (100, 200) => Zone::Metadata,
+        // Azure's WireServer, Oracle's classic clouds: in public ranges.
+        (168, 63) if (third, fourth) == (129, 16) => Zone::Metadata,
+        (192, 0) if (third, fourth) == (0, 192) => Zone::Metadata,
         (127, _) => Zone::Loopback,
         _ if address.is_unspecified() => Zone::Loopback,
         (10, _) | (192, 168) | (172, 16..=31) | (100, 64..=127) => Zone::Private,
         (169, 254) => Zone::LinkLocal,
+        // Protocol assignments (RFC 6890).
+        (192, 0) if third == 0 => Zone::Special,
         (0 | 224..=255, _) => Zone::Special,
         _ => Zone::Public,
     }
@@ -143,6 +148,9 @@ mod tests {
             ("2002:a9fe:a9fe::1", Zone::Metadata),
             ("::a9fe:a9fe", Zone::Metadata),
             ("fd00:ec2::254", Zone::Metadata),
+            ("168.63.129.16", Zone::Metadata),
+            ("192.0.0.192", Zone::Metadata),
+            ("192.0.0.8", Zone::Special),
             ("64:ff9b::c000:201", Zone::Public),
             ("224.0.0.251", Zone::Special),
             ("255.255.255.255", Zone::Special),

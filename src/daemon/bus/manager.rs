@@ -24,7 +24,7 @@ use crate::common::moment::Moment;
 use crate::common::net::canonical;
 use crate::common::path::RawPath;
 use crate::common::text;
-use crate::common::wire::{Start, WindowSize};
+use crate::common::wire::{self, Start, WindowSize};
 use crate::daemon::core::{Core, now_micros};
 use crate::daemon::live::Live;
 use crate::daemon::orders::{Caller, Into, Opening, Order};
@@ -152,6 +152,11 @@ impl Manager {
         let umask: u32 = options.take("umask")?.unwrap_or(0o022);
         let ignored_signals: u64 = options.take("ignored-signals")?.unwrap_or_default();
         let events = options.take("events")?.unwrap_or(false);
+        let passed: Vec<i32> = options.take("passed")?.unwrap_or_default();
+        let passed_fds: Vec<zbus::Fd<'static>> = options.take("passed-fds")?.unwrap_or_default();
+        if passed.len() != passed_fds.len() || !wire::are_numbers_to_pass(&passed) {
+            return Err(Error::InvalidOption("passed".into()));
+        }
         let (into, directory) = match session {
             Some(session) => {
                 let directory = options.path("directory")?;
@@ -172,12 +177,15 @@ impl Manager {
             ignored_signals,
             on_terminal,
             window: window.map(|(rows, columns)| WindowSize { rows, columns }),
-            passed: Vec::new(),
+            passed,
         };
         if start.command.is_empty() {
             return Err(invalid("argv"));
         }
-        let fds = [link, cwd, stdin, stdout, stderr].map(std::os::fd::OwnedFd::from).into();
+        let mut fds: Vec<_> = [link, cwd, stdin, stdout, stderr].map(std::os::fd::OwnedFd::from).into();
+        for passed in passed_fds {
+            fds.push(passed.try_into().map_err(|_| Error::InvalidOption("passed-fds".into()))?);
+        }
         let order = Order { start, fds, into, events };
         let run = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.run(&caller, order).await }) };
         let ran = self.handle.call_once(connection, &header, run).await?;

@@ -5,8 +5,11 @@
 
 mod attributes;
 mod names;
+pub mod network;
 
 use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use super::sys::{self, OpenHow};
 use super::target::{Target, Unreadable};
@@ -111,8 +114,28 @@ pub enum Attempt {
         subject: Subject,
         change: Change,
     },
+    /// socket(2) of TCP, or of datagrams on `AF_UNIX`: the type still has its flags.
+    MakeSocket {
+        domain: i32,
+        kind: i32,
+        protocol: i32,
+    },
+    OnSocket {
+        file: Arc<OwnedFd>,
+        asked: network::Asked,
+    },
     /// A call that succeeds without a look at its object: utimensat(2) with two `UTIME_OMIT`.
     Nothing,
+}
+
+impl Attempt {
+    /// Whether the kernel would run the call again after a signal whose handler has `SA_RESTART`, signal(7).
+    pub fn is_restarted(&self) -> bool {
+        match self {
+            Attempt::OnSocket { file, asked } => asked.is_restarted(file),
+            _ => true,
+        }
+    }
 }
 
 /// Registers as the kernel's C functions take them: ints are the low half, whatever stands above.
@@ -146,6 +169,9 @@ pub fn decode(target: &Target<'_>) -> Result<Attempt, Unreadable> {
         return Ok(attempt);
     }
     if let Some(attempt) = attributes::decode(target, notification.number, registers)? {
+        return Ok(attempt);
+    }
+    if let Some(attempt) = network::decode(target, notification.number, registers)? {
         return Ok(attempt);
     }
     Err(Errno::NOSYS.into())

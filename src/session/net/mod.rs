@@ -2,12 +2,29 @@
 //!
 //! Runs as the user in the supervisor, which is in the host's network namespace and gets sockets of the session's from init.
 
+pub mod address;
+mod bind;
+mod connect;
 pub mod inner;
+mod listen;
+pub mod listeners;
+mod moving;
+pub mod names;
+pub mod published;
 mod raw;
+mod send;
+pub mod serving;
+pub mod socket;
+pub mod unix;
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use inner::{Inner, Namespaces};
+use listeners::Listeners;
+use names::Names;
+use published::Published;
+pub use raw::Registration;
 
 use crate::common::errno::Errno;
 use crate::tool::link::Link;
@@ -16,13 +33,20 @@ use crate::tool::link::Link;
 pub struct Network {
     pub inner: Inner,
     pub namespaces: Namespaces,
+    /// The names that lead to an address.
+    pub names: Arc<dyn Names>,
+    /// Who listens on this machine, outside of the session and in it; `None` where the kernel does not tell.
+    pub(self) on_host: Option<Listeners>,
+    pub(self) in_session: Option<Listeners>,
+    pub(self) published: Published,
 }
 
 impl Network {
     /// Over the link on which init makes sockets.
-    pub fn new(link: OwnedFd) -> Result<Network, Errno> {
+    pub fn new(link: OwnedFd, names: Arc<dyn Names>) -> Result<Network, Errno> {
         let inner = Inner::new(Link::new(link));
         let namespaces = inner.namespaces()?;
-        Ok(Network { inner, namespaces })
+        let (on_host, in_session) = (Listeners::of_host().ok(), Listeners::of_session(&inner).ok());
+        Ok(Network { inner, namespaces, names, on_host, in_session, published: Published::default() })
     }
 }

@@ -8,9 +8,11 @@ mod foresee;
 mod guarded;
 mod names;
 mod native;
+mod network;
 mod open;
 mod tree;
 mod turns;
+mod unix;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use super::decode::Attempt;
 use super::exec::{Executor, Found, Judged, arguments};
 use super::judge::{Approvals, Halt, Judge, Permit};
 use super::listener::Answer;
+use super::net::Network;
+use super::net::unix::UnixSockets;
 use super::reads::Reads;
 use super::resolve::{Place, Resolver};
 use super::sys;
@@ -39,12 +43,32 @@ pub struct Performer {
     waiting: turns::Waiting,
     /// `None` if the profile holds no reads.
     reads: Option<Arc<Reads>>,
+    /// `None` in a session with the host's network.
+    unix: Option<UnixSockets>,
+    /// `None` if the session is in the host's.
+    network: Option<Arc<Network>>,
 }
 
 impl Performer {
-    pub fn new(resolver: Resolver, judge: Judge, executor: Executor, reads: Option<Arc<Reads>>) -> Performer {
+    pub fn new(
+        resolver: Resolver,
+        judge: Judge,
+        executor: Executor,
+        reads: Option<Arc<Reads>>,
+        network: Option<Arc<Network>>,
+    ) -> Performer {
         let (turns, waiting) = (turns::Turns::default(), turns::Waiting::default());
-        Performer { resolver, judge, executor, turns, waiting, reads }
+        Performer { resolver, judge, executor, turns, waiting, reads, network, unix: None }
+    }
+
+    /// With the unix sockets of a session that has its own network.
+    pub fn with_unix(self, unix: Option<UnixSockets>) -> Performer {
+        Performer { unix, ..self }
+    }
+
+    /// What the session knows of unix sockets, if their calls are held.
+    pub fn unix(&self) -> Option<&UnixSockets> {
+        self.unix.as_ref()
     }
 
     pub fn judge(&self) -> &Judge {
@@ -110,6 +134,8 @@ impl<'a> Run<'a> {
             Attempt::MakeNode { at, mode, device } => self.make_node(at, *mode, *device, approvals),
             Attempt::Truncate { at, length } => self.truncate(at, *length, approvals),
             Attempt::Change { subject, change } => self.change(subject, change, approvals),
+            Attempt::MakeSocket { domain, kind, protocol } => self.make_socket(*domain, *kind, *protocol),
+            Attempt::OnSocket { file, asked } => self.on_socket(file, asked, approvals),
             Attempt::Nothing => Ok(Answer::Value(0)),
         }
     }

@@ -24,7 +24,7 @@ const RENAME_FLAGS: u32 = libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE | libc:
 impl Run<'_> {
     /// The place of a path whose last component is not followed. A magic link there is an entry of `/proc`, where no name
     /// can be made or removed.
-    fn place(&self, at: &At, approvals: &Approvals) -> Result<Place, Halt> {
+    pub(super) fn place(&self, at: &At, approvals: &Approvals) -> Result<Place, Halt> {
         match self.resolver().place(self.target, at)? {
             Found::Place(place) if approvals.names_moved() => Ok(place.where_it_is()?),
             Found::Place(place) => Ok(place),
@@ -40,7 +40,7 @@ impl Run<'_> {
     }
 
     /// Judges one place, or lets the floor: `Ok(Err(answer))` is a native answer.
-    fn judged(
+    pub(super) fn judged(
         &self,
         place: &Place,
         wanted: impl FnOnce(RawPath) -> Wanted,
@@ -105,7 +105,7 @@ impl Run<'_> {
     }
 
     /// Creates with the tool's umask.
-    fn create(
+    pub(super) fn create(
         &self,
         _permit: &Permit,
         turn: Turn,

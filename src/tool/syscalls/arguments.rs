@@ -3,10 +3,10 @@
 //! The first case that holds decides. A list that permits comes before what refuses the rest, so that what is not listed
 //! is refused.
 
-use super::{Action, Case, Test};
+use super::{Action, Case, Feature, Test};
 use crate::common::errno::Errno;
 
-use Action::{Native, Refused, Trapped, WithoutEffect};
+use Action::{By, Native, Refused, Trapped, WithoutEffect};
 
 const fn case(what: &'static str, when: &'static [Test], then: Action) -> Case {
     Case { what, when, then }
@@ -116,14 +116,22 @@ const DGRAM: u32 = libc::SOCK_DGRAM as u32;
 const RAW: u32 = libc::SOCK_RAW as u32;
 const PACKET: u32 = 10;
 
+/// Where the session has its own network, TCP sockets are made in the host's for it, and the supervisor connects them.
+const TCP: Action = By(Feature::OwnNetwork);
+
+/// A native one sends to any path by sendmsg(2), whose address no filter sees: the supervisor makes one that only receives.
+const DATAGRAMS: Action = By(Feature::OwnNetwork);
+
 /// socket(2). Landlock sees a TCP connect only where the protocol is plainly TCP: not MPTCP (262), SMC (256), SCTP (132,
 /// and what `SOCK_SEQPACKET` means) or DCCP (33, and what `SOCK_DCCP` means). So protocols are listed, not refused.
 pub const SOCKET: &[Case] = &[
+    case("datagrams on AF_UNIX", &[is(0, UNIX), masked(1, TYPE, DGRAM)], DATAGRAMS),
+    case("the same as SOCK_RAW", &[is(0, UNIX), masked(1, TYPE, RAW)], DATAGRAMS),
     case("AF_UNIX", &[is(0, UNIX)], Native),
-    case("TCP", &[is(0, INET), masked(1, TYPE, STREAM), is(2, 0)], Native),
-    case("TCP by number", &[is(0, INET), masked(1, TYPE, STREAM), is(2, libc::IPPROTO_TCP as u32)], Native),
-    case("TCP on IPv6", &[is(0, INET6), masked(1, TYPE, STREAM), is(2, 0)], Native),
-    case("TCP on IPv6 by number", &[is(0, INET6), masked(1, TYPE, STREAM), is(2, libc::IPPROTO_TCP as u32)], Native),
+    case("TCP", &[is(0, INET), masked(1, TYPE, STREAM), is(2, 0)], TCP),
+    case("TCP by number", &[is(0, INET), masked(1, TYPE, STREAM), is(2, libc::IPPROTO_TCP as u32)], TCP),
+    case("TCP on IPv6", &[is(0, INET6), masked(1, TYPE, STREAM), is(2, 0)], TCP),
+    case("TCP on IPv6 by number", &[is(0, INET6), masked(1, TYPE, STREAM), is(2, libc::IPPROTO_TCP as u32)], TCP),
     case("UDP", &[is(0, INET), masked(1, TYPE, DGRAM), is(2, 0)], Native),
     case("UDP by number", &[is(0, INET), masked(1, TYPE, DGRAM), is(2, libc::IPPROTO_UDP as u32)], Native),
     case("UDP on IPv6", &[is(0, INET6), masked(1, TYPE, DGRAM), is(2, 0)], Native),
@@ -139,12 +147,20 @@ pub const SOCKET: &[Case] = &[
     case("another netlink family", &[is(0, NETLINK)], Refused(Errno::PROTONOSUPPORT)),
 ];
 
-pub const SOCKETPAIR: &[Case] = &[case("AF_UNIX", &[is(0, UNIX)], Native)];
+/// socketpair(2): each of two datagram sockets sends to any path as well.
+pub const SOCKETPAIR: &[Case] = &[
+    case("datagrams on AF_UNIX", &[is(0, UNIX), masked(1, TYPE, DGRAM)], By(Feature::OwnDatagrams)),
+    case("the same as SOCK_RAW", &[is(0, UNIX), masked(1, TYPE, RAW)], By(Feature::OwnDatagrams)),
+    case("AF_UNIX", &[is(0, UNIX)], Native),
+];
 
-/// TCP fast open connects without connect(2), which neither Landlock nor a trapped connect sees.
+/// TCP fast open connects without connect(2), which Landlock does not see.
 const FASTOPEN: u32 = libc::MSG_FASTOPEN as u32;
-pub const FASTOPEN_IN_2: &[Case] = &[case("MSG_FASTOPEN", &[with(2, FASTOPEN)], Refused(Errno::OPNOTSUPP))];
-pub const FASTOPEN_IN_3: &[Case] = &[case("MSG_FASTOPEN", &[with(3, FASTOPEN)], Refused(Errno::OPNOTSUPP))];
+pub const SENDMSG: &[Case] = &[case("MSG_FASTOPEN", &[with(2, FASTOPEN)], By(Feature::OwnFastOpen))];
+pub const SENDMMSG: &[Case] = &[case("MSG_FASTOPEN", &[with(3, FASTOPEN)], Refused(Errno::OPNOTSUPP))];
+/// send(2) is sendto(2) without an address.
+pub const SENDTO: &[Case] =
+    &[case("MSG_FASTOPEN", &[with(3, FASTOPEN)], By(Feature::OwnFastOpen)), case("no address", &[null(4)], Native)];
 
 /// setsockopt(2): `TCP_ULP` "smc" (Linux 4.19 to 6.12) turns a TCP socket into one that Landlock does not know; "tls" has
 /// fallbacks wherever it is used. The others send packets elsewhere than to the address that was judged, without a privilege:

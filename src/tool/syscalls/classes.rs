@@ -76,8 +76,21 @@ pub const GROUPS: &[Group] = &[
     ),
     by_argument("Socket pairs", "TIPC makes pairs too.", SOCKETPAIR, Refused(Errno::AFNOSUPPORT), "socketpair"),
     by_argument("Socket options", "None may change what a socket is.", SETSOCKOPT, Native, "setsockopt"),
-    by_argument("Sending: sendmsg", "Fast open connects while it sends.", FASTOPEN_IN_2, Native, "sendmsg"),
-    by_argument("Sending: sendto, sendmmsg", "As sendmsg.", FASTOPEN_IN_3, Native, "sendto sendmmsg"),
+    by_argument("Sending: sendmsg", "Fast open connects while it sends.", SENDMSG, Native, "sendmsg"),
+    by_argument("Sending: sendmmsg", "As sendmsg; programs fall back.", SENDMMSG, Native, "sendmmsg"),
+    by_argument(
+        "Sending: sendto",
+        "With an address it may be the first datagram to somebody.",
+        SENDTO,
+        Action::By(Feature::OwnNetwork),
+        "sendto",
+    ),
+    always(
+        "Reaching and being reached",
+        "Judged by the address, and performed by the supervisor on the very socket.",
+        Action::By(Feature::OwnNetwork),
+        "connect bind listen",
+    ),
     // Processes and namespaces.
     by_argument("New processes", "In the namespaces of the session only.", CLONE, PERM, "clone"),
     always(
@@ -225,7 +238,7 @@ pub const GROUPS: &[Group] = &[
         "Sockets that exist",
         "The network namespace and Landlock hold where they reach.",
         Native,
-        "connect accept accept4 bind listen shutdown getsockname getpeername getsockopt recvfrom recvmsg recvmmsg",
+        "accept accept4 shutdown getsockname getpeername getsockopt recvfrom recvmsg recvmmsg",
     ),
     always(
         "Messages between processes",

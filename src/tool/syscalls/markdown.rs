@@ -17,6 +17,9 @@ fn words(action: Action) -> String {
             let session = match feature {
                 Feature::JudgedPrograms => "where the profile judges programs",
                 Feature::Debugging => "where the profile says `debug = true`",
+                Feature::OwnNetwork | Feature::OwnFastOpen | Feature::OwnDatagrams => {
+                    "where the session has its own network"
+                }
             };
             format!("{} {session}, else {}", words(feature.with()), words(feature.without()))
         }

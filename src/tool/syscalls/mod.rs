@@ -94,22 +94,30 @@ pub enum Feature {
     JudgedPrograms,
     /// `debug = true`.
     Debugging,
+    /// `network = "own"`: the supervisor makes sockets of the host's network and connects them.
+    OwnNetwork,
+    /// The same, of what is refused where nobody can judge it.
+    OwnFastOpen,
+    /// The same, of what could send to anybody where the supervisor has no part in it.
+    OwnDatagrams,
 }
 
 impl Feature {
     /// In a session with it.
     pub fn with(self) -> Action {
         match self {
-            Feature::JudgedPrograms => Action::Trapped,
+            Feature::JudgedPrograms | Feature::OwnNetwork | Feature::OwnFastOpen => Action::Trapped,
             Feature::Debugging => Action::Native,
+            Feature::OwnDatagrams => Action::Refused(Errno::PROTONOSUPPORT),
         }
     }
 
     /// In a session without it.
     pub fn without(self) -> Action {
         match self {
-            Feature::JudgedPrograms => Action::Native,
+            Feature::JudgedPrograms | Feature::OwnNetwork | Feature::OwnDatagrams => Action::Native,
             Feature::Debugging => Action::Refused(Errno::PERM),
+            Feature::OwnFastOpen => Action::Refused(Errno::OPNOTSUPP),
         }
     }
 
@@ -117,6 +125,7 @@ impl Feature {
         match self {
             Feature::JudgedPrograms => features.judged_programs,
             Feature::Debugging => features.debugging,
+            Feature::OwnNetwork | Feature::OwnFastOpen | Feature::OwnDatagrams => features.own_network,
         }
     }
 }
@@ -126,16 +135,20 @@ impl Feature {
 pub struct Features {
     pub judged_programs: bool,
     pub debugging: bool,
+    pub own_network: bool,
 }
 
 impl Features {
     /// Every session that there can be.
-    pub const ALL: [Features; 4] = [
-        Features { judged_programs: false, debugging: false },
-        Features { judged_programs: false, debugging: true },
-        Features { judged_programs: true, debugging: false },
-        Features { judged_programs: true, debugging: true },
-    ];
+    pub const ALL: [Features; 8] = {
+        let mut all = [Features { judged_programs: false, debugging: false, own_network: false }; 8];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = Features { judged_programs: at & 1 != 0, debugging: at & 2 != 0, own_network: at & 4 != 0 };
+            at += 1;
+        }
+        all
+    };
 }
 
 /// What becomes of a system call: the first case that holds decides, else `otherwise`.

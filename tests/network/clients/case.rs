@@ -27,6 +27,8 @@ pub struct Client {
     pub says: &'static str,
     /// Where nothing is allowed it prints one of these.
     pub refused: &'static [&'static str],
+    /// Whether it connects, and does not only ask for names.
+    pub connects: bool,
 }
 
 /// How long a client that is denied may take to say so, on a loaded machine.
@@ -46,7 +48,7 @@ pub fn nothing(_: &World, _: &mut Sandbox) {}
 /// Nothing is reached but by these rules.
 pub fn profile(rules: &str) -> String {
     format!(
-        "schema = 1\n[profile]\nname = \"client\"\n[defaults]\nwrite = \"allow\"\nconnect = \"deny\"\nbind = \"deny\"\n{rules}"
+        "schema = 1\n[profile]\nname = \"client\"\n[defaults]\nwrite = \"allow\"\nconnect = \"deny\"\n{rules}"
     )
 }
 
@@ -92,6 +94,25 @@ impl Client {
         let host = self.hosts[0].rsplit_once(':').map_or("", |(host, _)| host);
         let named = outcome.events_of("denied").any(|event| event.to_string().contains(host));
         outcome.assert(named, &format!("{}: a denial names {host}", self.name));
+    }
+
+    /// In a session that may look its hosts up, and reach them at another port alone, it ends soon and nothing reaches them.
+    #[track_caller]
+    pub fn denied_port(&self) {
+        let (world, _servers) = self.world();
+        let others: Vec<String> =
+            self.hosts.iter().filter_map(|host| Some(format!("{}:1", host.rsplit_once(':')?.0))).collect();
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        let start = Instant::now();
+        let outcome = self.run(&world, Side::Gated, &allow(&others));
+        let took = start.elapsed();
+        outcome.assert(outcome.code() != 0 && outcome.code() < 125, &format!("{}: it fails by itself", self.name));
+        outcome.assert(took < AT_ONCE, &format!("{}: it took {took:?}", self.name));
+        outcome.assert(!outcome.err().is_empty(), &format!("{}: it says something", self.name));
+        let connected: Vec<String> = world.wire.arrived().into_keys().filter(|to| !to.ends_with(":53")).collect();
+        outcome.assert(connected.is_empty(), &format!("{}: it reached {connected:?}", self.name));
+        let denied = outcome.events_of("denied").any(|event| event.to_string().contains(self.hosts[0]));
+        outcome.assert(denied, &format!("{}: a denial names {}", self.name, self.hosts[0]));
     }
 
     #[track_caller]

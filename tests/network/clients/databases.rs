@@ -23,6 +23,7 @@ pub const CLIENTS: &[Client] = &[Client {
     hosts: &["www.example.org:5432"],
     says: "CREATE TABLE\nINSERT 0 1000\nsays|1000|9\nCOPY 1000\n1000\n",
     refused: &["could not translate host name \"www.example.org\" to address"],
+    connects: true,
 }];
 
 fn postgres(world: &World) -> Servers {

@@ -19,6 +19,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:80"],
         says: "says hello\nsays 2 refs\nsays pushed\n",
         refused: &["Could not resolve host: www.example.org"],
+        connects: true,
     },
     Client {
         name: "git_over_ssh",
@@ -33,6 +34,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:22"],
         says: "says hello\nsays 2 refs\nsays pushed\n",
         refused: &["Could not resolve hostname www.example.org"],
+        connects: true,
     },
 ];
 

@@ -14,6 +14,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:80", "www.example.org:443"],
         says: "hello from www.example.org\nhello from www.example.org\nmany 3000\n",
         refused: &["UnresolvedAddressException", "UnknownHostException", "ConnectException"],
+        connects: true,
     },
     Client {
         name: "netty",
@@ -24,6 +25,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:7"],
         says: "jdk back\nnetty back\n",
         refused: &["UnknownHostException"],
+        connects: true,
     },
 ];
 

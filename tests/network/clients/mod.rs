@@ -1,5 +1,6 @@
 //! Real clients of real servers: each bare, where its host is allowed, and where it is denied.
 
+pub mod asked;
 mod case;
 mod databases;
 mod git;
@@ -9,15 +10,11 @@ mod node;
 mod packages;
 mod python;
 mod resolvers;
-mod served;
+pub mod served;
 mod shells;
 mod web;
 
 use case::Client;
-
-use crate::Test;
-
-pub const TESTS: &[Test] = served::TESTS;
 
 const CLIENTS: &[&[Client]] = &[
     databases::CLIENTS,
@@ -38,10 +35,14 @@ pub fn trials() -> impl Iterator<Item = (String, Box<dyn FnOnce() + Send>)> {
         let trial = |what: &str, run: fn(&Client)| -> (String, Box<dyn FnOnce() + Send>) {
             (format!("clients::{}_{what}", client.name), Box::new(move || run(client)))
         };
-        [
+        let mut trials = vec![
             trial("works_bare", Client::bare),
             trial("works_where_its_host_is_allowed", Client::allowed),
             trial("fails_at_once_where_it_is_denied", Client::denied),
-        ]
+        ];
+        if client.connects {
+            trials.push(trial("fails_at_once_where_its_port_is_denied", Client::denied_port));
+        }
+        trials
     })
 }

@@ -30,4 +30,5 @@ pub const CLIENTS: &[Client] = &[Client {
            lookup 192.0.2.10\n\
            socket echo\n",
     refused: &["EAI_AGAIN", "ENOTFOUND"],
+    connects: true,
 }];

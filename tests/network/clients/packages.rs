@@ -22,6 +22,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["registry.example.org:80"],
         says: "says hello\n",
         refused: &["EAI_AGAIN", "ENOTFOUND"],
+        connects: true,
     },
     Client {
         name: "pip",
@@ -35,6 +36,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["registry.example.org:80"],
         says: "says hello\n",
         refused: &["name resolution", "No matching distribution"],
+        connects: true,
     },
     Client {
         name: "cargo",
@@ -45,6 +47,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["registry.example.org:80"],
         says: "hello 1.0.0\n",
         refused: &["Could not resolve host", "Couldn't resolve host"],
+        connects: true,
     },
     Client {
         name: "apt",
@@ -55,6 +58,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["registry.example.org:80"],
         says: "Version: 1.0\nsays hello\n",
         refused: &["Temporary failure resolving", "Could not resolve"],
+        connects: true,
     },
 ];
 

@@ -18,6 +18,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:80", "www.example.org:443"],
         says: "hello from www.example.org\nsays 20000\nsays xxx\n",
         refused: &["Temporary failure in name resolution", "Name or service not known"],
+        connects: true,
     },
     Client {
         name: "asyncio",
@@ -40,5 +41,6 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:7"],
         says: "says 4950\n",
         refused: &["Temporary failure in name resolution", "Name or service not known"],
+        connects: true,
     },
 ];

@@ -13,6 +13,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:80"],
         says: "address 192.0.2.10\naddress 2001:db8:2::10\nHTTP/1.1 200 .\n",
         refused: &["Try again", "Name does not resolve"],
+        connects: true,
     },
     Client {
         name: "c_ares",
@@ -44,6 +45,7 @@ pub const CLIENTS: &[Client] = &[
         hosts: &["www.example.org:80", "text.example.org:80", "long.example.org:80", "_http._tcp.example.org:80"],
         says: "says 192.0.2.10\nsays 2001:db8:2::10\nsays hello world\nsays 4000\nsays ('www.example.org', 80)\n",
         refused: &["DNS server refused query", "Could not contact DNS servers"],
+        connects: false,
     },
 ];
 

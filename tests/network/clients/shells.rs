@@ -22,6 +22,7 @@ pub const CLIENTS: &[Client] = &[Client {
     hosts: &["www.example.org:22"],
     says: "says\nhello\n3000000\n3000000\n",
     refused: &["Could not resolve hostname www.example.org"],
+    connects: true,
 }];
 
 /// sshd on port 22 of the internet for the test user, whose home there is `ssh/home` of the world's files.

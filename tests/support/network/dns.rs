@@ -1,5 +1,6 @@
 //! A server of names over UDP and TCP that records what it is asked. Runs on the world's thread of servers.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,9 +24,13 @@ pub struct Query {
     pub from: SocketAddr,
 }
 
+/// What is sent back, each in a datagram or message of its own.
+type Lies = Arc<dyn Fn(&[u8]) -> Vec<Vec<u8>> + Send + Sync>;
+
 #[derive(Default)]
 struct State {
     zone: Zone,
+    lies: HashMap<String, Lies>,
     queries: Vec<Query>,
     /// Messages that could not be read.
     nonsense: usize,
@@ -43,6 +48,11 @@ impl Dns {
     /// Changes what is known from the next question on.
     pub fn change<T>(&self, change: impl FnOnce(&mut Zone) -> T) -> T {
         change(&mut self.lock().zone)
+    }
+
+    /// Answers questions about a name, of any type, with whatever `lies` makes of the message, in place of what the zone has.
+    pub fn lie(&self, name: &str, lies: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + Sync + 'static) {
+        self.lock().lies.insert(name.to_ascii_lowercase(), Arc::new(lies));
     }
 
     /// Every question so far.
@@ -76,7 +86,7 @@ impl Dns {
             loop {
                 // An ICMP error for an earlier answer is told here, and is none of ours.
                 let Ok((count, from)) = socket.recv_from(&mut datagram).await else { continue };
-                if let Some(answer) = dns.answer(&datagram[..count], at, from, false) {
+                for answer in dns.answer(&datagram[..count], at, from, false) {
                     let _ = socket.send_to(&answer, from).await;
                 }
             }
@@ -95,7 +105,7 @@ impl Dns {
             if stream.read_exact(&mut query).await.is_err() {
                 return;
             }
-            if let Some(answer) = self.answer(&query, at, from, true) {
+            for answer in self.answer(&query, at, from, true) {
                 let framed = [&(answer.len() as u16).to_be_bytes(), answer.as_slice()].concat();
                 if stream.write_all(&framed).await.is_err() {
                     return;
@@ -104,15 +114,18 @@ impl Dns {
         }
     }
 
-    fn answer(&self, query: &[u8], at: SocketAddr, from: SocketAddr, tcp: bool) -> Option<Vec<u8>> {
+    fn answer(&self, query: &[u8], at: SocketAddr, from: SocketAddr, tcp: bool) -> Vec<Vec<u8>> {
         let mut state = self.lock();
         let Some(question) = message::read(query) else {
             state.nonsense += 1;
-            return None;
+            return Vec::new();
         };
         state.queries.push(Query { name: question.name.clone(), kind: question.kind, tcp, at, from });
-        let (code, records) = state.zone.answer(&question.name, question.kind)?;
-        Some(question.answer(code, &records, !tcp))
+        if let Some(lies) = state.lies.get(&question.name.to_ascii_lowercase()) {
+            return lies(query);
+        }
+        let answer = state.zone.answer(&question.name, question.kind);
+        answer.map(|(code, records)| question.answer(code, &records, !tcp)).into_iter().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,0 +1,77 @@
+//! One attempt on one socket. Runs as the user in the supervisor, on a socket that was taken from the tool and a copy of
+//! its bytes: nothing of the tool is looked at again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::Network;
+use super::raw;
+use super::socket::{Place, Socket, Sort};
+use crate::common::access::Access;
+use crate::common::errno::Errno;
+use crate::common::net::{Destination, Transport};
+use crate::common::request::Operation;
+use crate::session::decode::network::Asked;
+use crate::session::judge::{Approvals, Halt, Judge, Permit, Wanted};
+use crate::session::listener::Answer;
+use crate::session::target::Target;
+
+/// Who serves it, and for whom.
+pub struct Serving<'a> {
+    pub network: &'a Network,
+    pub judge: &'a Judge,
+    pub target: &'a Target<'a>,
+}
+
+impl Serving<'_> {
+    /// Anything but a unix socket.
+    pub fn serve(&self, socket: &Socket, asked: &Asked, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        match (asked, socket.sort) {
+            (_, Sort::Unix | Sort::Other) => Err(Errno::ACCES.into()),
+            (Asked::Connect(address), Sort::Tcp) => self.connect_tcp(socket, address, approvals),
+            (Asked::Bind(address), Sort::Tcp) => self.bind_tcp(socket, address, approvals),
+            (Asked::Listen(backlog), Sort::Tcp) => self.listen_tcp(socket, *backlog, approvals),
+            (Asked::Send(message), Sort::Tcp) => self.send_tcp(socket, message, approvals),
+            // No datagram of the session's own network leaves the session.
+            (Asked::Connect(address), Sort::Udp) => self.connect_udp(socket, address, approvals),
+            (Asked::Send(message), Sort::Udp) => self.send_udp(socket, message, approvals),
+            (_, Sort::Udp | Sort::Echo | Sort::Netlink) if socket.place == Place::Session => self.native(socket, asked),
+            (_, Sort::Udp | Sort::Echo | Sort::Netlink) => Err(Errno::ACCES.into()),
+        }
+    }
+
+    /// What the kernel does, on the very socket.
+    pub fn native(&self, socket: &Socket, asked: &Asked) -> Result<Answer, Halt> {
+        self.target.confirm()?;
+        match asked {
+            Asked::Connect(address) => raw::connect(socket, address)?,
+            Asked::Bind(address) => raw::bind(socket, address)?,
+            Asked::Listen(backlog) => raw::listen(socket, *backlog)?,
+            Asked::Send(message) => return message.send(socket, &message.to),
+        }
+        Ok(Answer::Value(0))
+    }
+
+    /// A permit to reach this address, or to be reached there; `foresee` as for [`Judge::permit`].
+    pub(super) fn permit(
+        &self,
+        access: Access,
+        destination: Destination,
+        approvals: &mut Approvals,
+        foresee: impl Fn() -> Option<Errno>,
+    ) -> Result<Permit, Halt> {
+        let operation = if access == Access::Bind { Operation::Listen } else { Operation::Connect };
+        let wanted = Wanted::reaching_out(access, operation, Arc::new(destination));
+        self.judge.permit(self.target, &[wanted], approvals, foresee)
+    }
+
+    /// The address with the names that the session has for it.
+    pub(super) fn destination(&self, address: SocketAddr, transport: Transport) -> Destination {
+        let mut names = self.network.names.names_of(address.ip());
+        if address.ip().is_loopback() && names.is_empty() {
+            names.extend(super::names::localhost());
+        }
+        let hint = if names.is_empty() { self.network.names.hint_of(address.ip()) } else { None };
+        Destination { hint, ..Destination::address(address, transport, names) }
+    }
+}
