@@ -441,6 +441,7 @@ fn performer(
         launch.session.clone(),
         launch.workspace.clone(),
     );
+    judge.publish(&launch.publish);
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
     Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)), network))
 }

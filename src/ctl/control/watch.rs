@@ -61,7 +61,6 @@ impl Exec {
 #[serde(default)]
 pub struct Reach {
     address: String,
-    transport: String,
 }
 
 impl Reach {
@@ -70,8 +69,7 @@ impl Reach {
         // Of an address alone the object says it.
         let is_known = self.address.is_empty() || object.contains(&self.address);
         let address = if is_known { String::new() } else { format!(" ({})", self.address) };
-        let udp = if self.transport == "udp" { " udp" } else { "" };
-        Cell::Own(format!("{before}{udp} {object}{address}"))
+        Cell::Own(format!("{before} {object}{address}"))
     }
 }
 
