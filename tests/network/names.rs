@@ -224,12 +224,13 @@ fn slow_person() {
 
 fn once() {
     let world = World::new();
-    let mut sandbox = sandbox(&world, "ask", "");
-    sandbox.answers(&SESSION.replace("session", "attempt"));
+    let rule = ONLY_WWW.replace("\"allow\"", "\"ask\"\nremember = \"attempt\"");
+    let mut sandbox = sandbox(&world, "deny", &rule);
+    sandbox.answers(&SESSION.replace("session", "once"));
     let outcome = sandbox.run(&["getent", "ahosts", "www.example.org"]);
     outcome.assert(questions(&outcome) == ["www.example.org"], "one question");
-    outcome
-        .assert(outcome.out().contains(&WWW.to_string()) && outcome.out().contains(&WWW6.to_string()), "both families");
+    let out = outcome.out();
+    outcome.assert(out.contains(&WWW.to_string()) && out.contains(&WWW6.to_string()), "both families");
 }
 
 fn search_domains() {
