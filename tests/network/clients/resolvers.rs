@@ -46,7 +46,7 @@ pub const CLIENTS: &[Client] = &[
         prepare: nothing,
         hosts: &["www.example.org:80", "text.example.org:80", "long.example.org:80", "example.org:80"],
         says: "says 192.0.2.10\nsays 2001:db8:2::10\nsays hello world\nsays 4000\nsays ('www.example.org', 80)\n",
-        refused: &["DNS server refused query", "Could not contact DNS servers"],
+        refused: &["DNS server refused query", "Could not contact DNS servers", "Domain name not found"],
         connects: false,
     },
 ];
