@@ -4,8 +4,11 @@
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
 mod clients;
+mod loopback;
 #[path = "../support/mod.rs"]
 mod support;
+mod tcp;
+mod udp;
 mod world;
 
 use std::process::ExitCode;
@@ -18,10 +21,16 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] =
-    &[("clients::asked", clients::asked::TESTS), ("clients::served", clients::served::TESTS), ("world", world::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[
+    ("clients::asked", clients::asked::TESTS),
+    ("clients::served", clients::served::TESTS),
+    ("loopback", loopback::TESTS),
+    ("tcp", tcp::TESTS),
+    ("udp", udp::TESTS),
+    ("world", world::TESTS),
+];
 
-const INSIDE: &[&[Inside]] = &[world::INSIDE];
+const INSIDE: &[&[Inside]] = &[tcp::INSIDE, world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
