@@ -5,6 +5,7 @@
 
 mod clients;
 mod loopback;
+mod names;
 #[path = "../support/mod.rs"]
 mod support;
 mod tcp;
@@ -25,12 +26,13 @@ const TESTS: &[(&str, &[Test])] = &[
     ("clients::asked", clients::asked::TESTS),
     ("clients::served", clients::served::TESTS),
     ("loopback", loopback::TESTS),
+    ("names", names::TESTS),
     ("tcp", tcp::TESTS),
     ("udp", udp::TESTS),
     ("world", world::TESTS),
 ];
 
-const INSIDE: &[&[Inside]] = &[tcp::INSIDE, world::INSIDE];
+const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();

@@ -65,7 +65,7 @@ impl Grant {
     fn covers(&self) -> Cell {
         match self.access.as_str() {
             "exec" => Cell::Own(self.scope.clone()),
-            "connect" | "bind" => Cell::Host(self.scope.clone()),
+            "connect" | "bind" => Cell::Host("", self.scope.clone(), String::new()),
             _ => Cell::Tool(self.scope.clone().into_bytes()),
         }
     }

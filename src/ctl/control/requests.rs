@@ -279,7 +279,7 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
 /// Another object in one cell: a host keeps its end where it is cut.
 fn object_of(request: &Request) -> Cell {
     match &request.destination {
-        Some(destination) => Cell::Host(destination.to_string()),
+        Some(destination) => Cell::Host("", destination.to_string(), String::new()),
         None => Cell::Tool(request.object.as_bytes().to_vec()),
     }
 }
