@@ -4,9 +4,12 @@
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
 mod clients;
+mod loopback;
 mod names;
 #[path = "../support/mod.rs"]
 mod support;
+mod tcp;
+mod udp;
 mod world;
 
 use std::process::ExitCode;
@@ -22,11 +25,14 @@ type Inside = (&'static str, fn(&[String]));
 const TESTS: &[(&str, &[Test])] = &[
     ("clients::asked", clients::asked::TESTS),
     ("clients::served", clients::served::TESTS),
+    ("loopback", loopback::TESTS),
     ("names", names::TESTS),
+    ("tcp", tcp::TESTS),
+    ("udp", udp::TESTS),
     ("world", world::TESTS),
 ];
 
-const INSIDE: &[&[Inside]] = &[names::INSIDE, world::INSIDE];
+const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
