@@ -6,6 +6,7 @@
 mod clients;
 #[path = "../support/mod.rs"]
 mod support;
+mod unix;
 mod world;
 
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ type Inside = (&'static str, fn(&[String]));
 const TESTS: &[(&str, &[Test])] =
     &[("clients::asked", clients::asked::TESTS), ("clients::served", clients::served::TESTS), ("world", world::TESTS)];
 
-const INSIDE: &[&[Inside]] = &[world::INSIDE];
+const INSIDE: &[&[Inside]] = &[unix::INSIDE, world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("failed at {}", panic.location().map(ToString::to_string).unwrap_or_default())
     }));
-    let tests = TESTS.iter().flat_map(|(module, tests)| {
+    let tests = TESTS.iter().chain(unix::TESTS).flat_map(|(module, tests)| {
         tests.iter().map(move |(name, test)| (format!("{module}::{name}"), Box::new(test) as Box<dyn FnOnce() + Send>))
     });
     let trials = tests.chain(clients::trials()).map(|(name, test)| {

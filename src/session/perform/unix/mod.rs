@@ -62,6 +62,10 @@ impl<'a> Run<'a> {
         let permit = if sockets.is_of_the_session(peer)? {
             self.judge().permit_within_session()
         } else {
+            // A socket with several names could be judged by another one than its service's.
+            if rustix::fs::fstat(&peer.handle).map_err(Errno::from)?.st_nlink > 1 {
+                return Err(Errno::ACCES.into());
+            }
             let wanted = Wanted::socket(operation, peer.path.clone(), sockets.service(&peer.path));
             self.judge().permit(self.target, &[wanted], approvals, foresee)?
         };
