@@ -1,9 +1,9 @@
 //! D-Bus: none, or exactly the names of the profile through a filter.
 
 use super::host::Host;
-use crate::Test;
 use crate::support::user::UID;
 use crate::support::{Running, Side, wait};
+use crate::{Inside, Test};
 
 pub const TESTS: &[Test] = &[
     ("without_names_there_is_no_bus_and_no_variable", none),
@@ -11,8 +11,29 @@ pub const TESTS: &[Test] = &[
     ("a_session_without_its_proxy_does_not_start", missing),
 ];
 
-/// A service that owns a name and prints each call to it; needs no more than dbus-daemon(1) has: `dbus-test-tool`.
-const OWNER: &str = "exec dbus-test-tool echo --session --name=$0";
+pub const INSIDE: &[Inside] = &[("unix-bus-name", own_name)];
+
+/// What a service says.
+struct Word;
+
+#[zbus::interface(name = "org.example.Word")]
+impl Word {
+    fn say(&self) -> &str {
+        "said"
+    }
+}
+
+/// Owns a name on the bus at this address until it is killed.
+fn own_name(args: &[String]) {
+    let [address, name] = args else { panic!("ADDRESS NAME") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let bus = zbus::connection::Builder::address(address.as_str()).build().await.expect("the bus");
+        bus.object_server().at("/", Word).await.expect("an object");
+        bus.request_name(name.as_str()).await.expect("a name");
+        std::future::pending::<()>().await;
+    });
+}
 
 struct Buses<'a> {
     session: String,
@@ -23,15 +44,14 @@ struct Buses<'a> {
 fn buses(host: &Host) -> Buses<'_> {
     let session = format!("/run/user/{UID}/bus");
     let system = "/run/dbus/system_bus_socket";
-    let address = format!("unix:path={session}");
     let bus = |socket: &str| {
         let address = format!("--address=unix:path={socket}");
         host.daemon(&["dbus-daemon", "--session", "--nofork", "--nopidfile", &address], socket)
     };
     let mut running = vec![bus(&session), bus(system)];
+    let address = format!("unix:path={session}");
     for name in ["org.example.Listed", "org.example.Other"] {
-        let line = format!("DBUS_SESSION_BUS_ADDRESS={address} {OWNER}");
-        running.push(host.sandbox.start(Side::Bare, &["/bin/sh", "-c", &line, name]));
+        running.push(host.sandbox.start(Side::Bare, &host.sandbox.inside("unix-bus-name", &[&address, name])));
     }
     wait::until("two names on the bus", || {
         let names = call(host, Side::Bare, &address, "org.freedesktop.DBus", "org.freedesktop.DBus.ListNames");
@@ -46,14 +66,14 @@ fn call(host: &Host, side: Side, address: &str, to: &str, method: &str) -> Strin
     host.sandbox.on(side, &["/bin/sh", "-c", &line]).out()
 }
 
-const PING: &str = "org.freedesktop.DBus.Peer.Ping";
+const SAY: &str = "org.example.Word.Say";
 
 fn none() {
     let host = Host::new();
     let buses = buses(&host);
-    assert!(call(&host, Side::Bare, &buses.session, "org.example.Listed", PING).contains("method return"));
+    assert!(call(&host, Side::Bare, &buses.session, "org.example.Listed", SAY).contains("said"));
     host.profile("allow", "");
-    let words = call(&host, Side::Gated, &buses.session, "org.example.Listed", PING);
+    let words = call(&host, Side::Gated, &buses.session, "org.example.Listed", SAY);
     assert!(words.contains("Permission denied"), "{words}");
     let system = "unix:path=/run/dbus/system_bus_socket";
     let words = call(&host, Side::Gated, system, "org.freedesktop.DBus", "org.freedesktop.DBus.ListNames");
@@ -68,9 +88,9 @@ fn filtered() {
     host.profile("deny", "[dbus]\nsession = [\"org.example.Listed\"]\n");
     let run = |line: &str| host.sandbox.run(&["/bin/sh", "-c", line]);
     let send = "dbus-send --session --print-reply --reply-timeout=5000";
-    let listed = run(&format!("{send} --dest=org.example.Listed / {PING}"));
-    listed.assert(listed.out().contains("method return"), "a listed name is reached");
-    let other = run(&format!("{send} --dest=org.example.Other / {PING}"));
+    let listed = run(&format!("{send} --dest=org.example.Listed / {SAY}"));
+    listed.assert(listed.out().contains("said"), "a listed name is reached");
+    let other = run(&format!("{send} --dest=org.example.Other / {SAY}"));
     other.assert(other.code() != 0 && other.err().contains("ServiceUnknown"), "another is not there");
     let names = run(&format!("{send} --dest=org.freedesktop.DBus / org.freedesktop.DBus.ListNames"));
     names.assert(names.out().contains("org.example.Listed"), "listed");

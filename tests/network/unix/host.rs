@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Sandbox, Side, wait};
+use crate::support::{Outcome, Sandbox, Side, wait};
 
 /// What every server says.
 pub const WORD: &str = "served";
@@ -157,4 +157,11 @@ pub fn arrived(socket: &UnixDatagram) -> Vec<String> {
         words.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
     }
     words
+}
+
+/// What was asked for in the last session of a run, in order.
+pub fn asked(outcome: &Outcome) -> Vec<&str> {
+    let last = outcome.events.last().map(|event| &event["session"]);
+    let of_last = outcome.events_of("consent_required").filter(|event| Some(&event["session"]) == last);
+    of_last.filter_map(|event| event["object"].as_str()).collect()
 }

@@ -20,4 +20,4 @@ pub const TESTS: &[(&str, &[Test])] = &[
     ("unix::reached", reached::TESTS),
 ];
 
-pub const INSIDE: &[Inside] = races::INSIDE;
+pub const INSIDE: &[&[Inside]] = &[buses::INSIDE, races::INSIDE];
