@@ -53,6 +53,7 @@ fn request(access: Access, operation: Operation) -> Request {
         execution: None,
         destination: None,
         service: None,
+        remember_for: None,
     }
 }
 

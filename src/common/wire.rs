@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::access::{Access, Level};
 use super::decision::{Decision, Outcome};
 use super::exec::Execution;
-use super::id::{CallId, GrantId, RequestId, SessionId, Token};
+use super::id::{CallId, GrantId, NoRandomness, RequestId, SessionId, Token};
 use super::net::{Destination, Service};
 use super::path::RawPath;
 use super::request::{Operation, Request, RuleRef, Who};
@@ -89,11 +89,35 @@ pub struct Launch {
     pub home: Option<RawPath>,
     pub ends: Ends,
     /// Addresses and ports of the host at which the session may be reached, from its start.
-    pub publish: Vec<SocketAddr>,
+    pub publish: Vec<Published>,
     /// `SSH_AUTH_SOCK` of whoever opened the session, in the host's view.
     pub ssh_agent: Option<RawPath>,
     /// `None`: the session ends with its broker.
     pub rendezvous: Option<Rendezvous>,
+}
+
+/// An address and port of the host at which a session may be reached because whoever opened it said so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// What this permission is called.
+    pub grant: GrantId,
+    /// Canonical.
+    pub address: SocketAddr,
+    /// Who said so, such as `gated-run:alice`.
+    pub by: String,
+}
+
+impl Published {
+    /// A name for each address, once.
+    pub fn all(addresses: &[SocketAddr], user: &str) -> Result<Vec<Published>, NoRandomness> {
+        let mut all: Vec<Published> = Vec::with_capacity(addresses.len());
+        for &address in addresses {
+            if !all.iter().any(|known| known.address == address) {
+                all.push(Published { grant: GrantId::random()?, address, by: format!("gated-run:{user}") });
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// A command to start as a call. Comes with file descriptors in this order: the caller link ([`ToCaller`], [`FromCaller`]), the

@@ -15,7 +15,7 @@ use super::order::{self, Directory, Order, OrderError};
 use crate::common::id::SessionId;
 use crate::common::net::{Destination, Transport};
 use crate::common::path::RawPath;
-use crate::common::wire::{self, Ends, FromSession, Launch, ToSession};
+use crate::common::wire::{self, Ends, FromSession, Launch, Published, ToSession};
 use crate::consent::words;
 use crate::policy::{self, Context, PolicyError, Profile, ProfileSelector};
 use crate::tool::floor::LOWEST_ABI;
@@ -117,7 +117,7 @@ pub fn start(
         directory: directory.path.clone(),
         home: None,
         ends: Ends::WithFirstCall,
-        publish: given.publish,
+        publish: Published::all(&given.publish, &caller.invoking.name)?,
         ssh_agent: given.ssh_agent,
         rendezvous: None,
     };

@@ -27,9 +27,10 @@ use super::view::{Held, View};
 use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
-use crate::common::id::{GrantId, RequestId, SessionId};
+use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
+use crate::policy::sockets::Services;
 use crate::policy::{Grants, Policy, PolicyError, Source};
 
 /// Objects on the bus that come and go.
@@ -213,7 +214,16 @@ impl Core {
         for held in live.view.grants.borrow().iter().filter(|held| held.grant.call.is_none()) {
             grants.add(held.grant.clone());
         }
-        let verdict = policy.decide(access, object, crate::common::id::CallId(1), &grants);
+        let call = CallId(1);
+        let verdict = match access {
+            Access::Unix => {
+                let services = Services::new(&live.profile.home, live.owner(), None);
+                policy.decide_unix(object, services.of(object), call, &grants)
+            }
+            // Of hosts, no path says anything.
+            Access::Connect | Access::Bind => return Err(Refusal::Invalid("object")),
+            Access::Read | Access::Write | Access::Exec => policy.decide(access, object, call, &grants),
+        };
         let grant = match verdict.source {
             Source::Grant(at) => grants.get(at).map(|grant| grant.id),
             _ => None,
@@ -230,7 +240,8 @@ impl Core {
         };
         let of = |live: Rc<Live>| {
             let grants = live.view.grants.borrow().clone();
-            grants.into_iter().map(move |held| (Rc::clone(&live), held))
+            let grants = grants.into_iter().filter(|held| !held.grant.is_over());
+            grants.map(move |held| (Rc::clone(&live), held))
         };
         Ok(sessions.into_iter().flat_map(of).collect())
     }

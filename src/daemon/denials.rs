@@ -100,7 +100,9 @@ impl Attempt<'_> {
                 (_, _, Transport::Udp) => "exchange UDP datagrams with",
             };
             // Whose host it is stands at the end.
-            return format!("{verb} {}", text::ending_within(&text::escaped(self.object.as_bytes()), HOST));
+            let object = self.object.as_bytes();
+            let object = object.strip_suffix(b"/udp").unwrap_or(object);
+            return format!("{verb} {}", text::ending_within(&text::escaped(object), HOST));
         }
         match (self.command, self.access, self.service) {
             (Some(words), ..) => {

@@ -22,9 +22,9 @@ use super::pending::SessionTerms;
 use super::rendezvous::Arrived;
 use super::state::Kept;
 use crate::common::path::RawPath;
-use crate::common::wire::{self, Ends, FromSession, Launch, Rendezvous, ToSession};
-use crate::policy::Profile;
+use crate::common::wire::{self, Ends, FromSession, Launch, Published, Rendezvous, ToSession};
 use crate::policy::model::NoConsentAgent;
+use crate::policy::{Grant, Profile};
 
 /// How long a supervisor may take to build its session.
 const BUILDING: Duration = Duration::from_secs(30);
@@ -60,6 +60,7 @@ impl Core {
         // From here on a caller that goes away, an error and a crash leave something to take down.
         let unfinished = Unfinished { core: Rc::clone(self), kept: Some(kept.clone()) };
         self.setting.shelf.keep(&kept)?;
+        let published = Published::all(&given.publish, &kept.user.name)?;
         let launch = Launch {
             version: wire::VERSION,
             session: id.clone(),
@@ -71,7 +72,7 @@ impl Core {
             directory: kept.directory.clone(),
             home: Some(home),
             ends,
-            publish: given.publish.clone(),
+            publish: published.clone(),
             ssh_agent: given.ssh_agent,
             rendezvous: Some(Rendezvous {
                 socket: RawPath::from(self.setting.socket.clone()),
@@ -83,6 +84,9 @@ impl Core {
             .await
             .map_err(|_| Refusal::Session("the supervisor took too long".into()))??;
         let live = Rc::new(Live::new(kept, profile, State::Running, self.view_for(&id)));
+        for Published { grant, address, by } in published {
+            live.view.granted(Grant::published(grant, address, &by));
+        }
         unfinished.finish();
         self.sessions.borrow_mut().insert(id.clone(), Rc::clone(&live));
         self.report(super::core::Change::SessionAdded(id.clone()));

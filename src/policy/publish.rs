@@ -68,3 +68,52 @@ fn rule(policy: &Policy, verdict: &Verdict) -> String {
     let told = format!("rule {} of profile {} ({}{line})", rule.id, rule.profile, rule.file);
     text::shown_within(&told, 400)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+    use crate::policy::{Context, ProfileSelector, load};
+
+    fn profile(rest: &str) -> Profile {
+        let context = Context { home: "/home/me".into(), user: "me".into(), cwd: "/home/me/project".into() };
+        let text = format!("schema = 1\n[profile]\nname = \"own\"\n{rest}");
+        let read = |path: &Path| match path.to_str() {
+            Some("own.toml") => Ok(text.clone()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        load(ProfileSelector::File("own.toml".into()), &context, &read).unwrap()
+    }
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_address_is_held_against_the_rules() {
+        let ordinary = profile("");
+        assert_eq!(check(&ordinary, &addresses(&["127.0.0.1:3000", "0.0.0.0:80", "[::1]:3000"])), Ok(()));
+        assert_eq!(
+            check(&ordinary, &addresses(&["127.0.0.1:0"])),
+            Err(Unpublished::Port("127.0.0.1:0".parse().unwrap()))
+        );
+        assert_eq!(check(&ordinary, &vec!["127.0.0.1:1".parse().unwrap(); 65]), Err(Unpublished::TooMany));
+        let rule = "[[rule]]\nid = \"outside\"\naccess = [\"bind\"]\ncidr = [\"0.0.0.0/32\", \"192.0.2.0/24\"]\nlevel = \"deny\"\n";
+        let closed = profile(rule);
+        assert_eq!(check(&closed, &addresses(&["127.0.0.1:3000"])), Ok(()));
+        for denied in ["0.0.0.0:3000", "192.0.2.7:3000"] {
+            let error = check(&closed, &addresses(&["127.0.0.1:3000", denied])).unwrap_err();
+            let expected = format!("--publish {denied}: rule outside of profile own (own.toml:");
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_hosts_network_has_nothing_to_publish() {
+        let open = profile("network = \"host\"\n");
+        assert_eq!(check(&open, &[]), Ok(()));
+        assert_eq!(check(&open, &addresses(&["127.0.0.1:3000"])), Err(Unpublished::HostNetwork));
+    }
+}

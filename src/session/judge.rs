@@ -23,7 +23,7 @@ use crate::common::id::{CallId, GrantId, RequestId, SessionId};
 use crate::common::net::Destination;
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request, RuleRef, Who};
-use crate::common::wire::{FromSession, Record};
+use crate::common::wire::{FromSession, Published, Record};
 use crate::policy::decide::{Policy, Source, Verdict};
 use crate::policy::grants::{Grant, Grants};
 use crate::policy::network::Reaching;
@@ -348,6 +348,11 @@ impl Judge {
         }
     }
 
+    /// What the verdict on this would be; nobody is asked, and nothing recorded.
+    pub fn level_of(&self, target: &dyn Held, wanted: &Wanted) -> Result<Level, Halt> {
+        Ok(self.verdict(target, wanted)?.0.level)
+    }
+
     /// Whether a rule or a grant for `bind` speaks of this destination.
     pub fn speaks_of_bind(&self, target: &dyn Held, destination: &Destination) -> Result<bool, Halt> {
         let call = target.call_id()?;
@@ -490,6 +495,15 @@ impl Judge {
         self.change_grants(|grants| ids.iter().for_each(|id| grants.end_call(*id)));
         // A broker that is gone is told all that is left when it is back.
         self.upstream.tell(&FromSession::CallsOver(ids));
+    }
+
+    /// Takes what whoever opened the session said of being reached as answers that are there from its start.
+    pub fn publish(&self, published: &[Published]) {
+        self.change_grants(|grants| {
+            for one in published {
+                grants.add(Grant::published(one.grant, one.address, &one.by));
+            }
+        });
     }
 
     /// All grants as they are.

@@ -17,8 +17,8 @@ use super::hostroot::HostRoot;
 use super::inside::PidNamespace;
 use super::judge::Judge;
 use super::life::{self, Parts};
+use super::names;
 use super::net::Network;
-use super::net::names::NoNames;
 use super::net::unix::UnixSockets;
 use super::perform::Performer;
 use super::reads::survey::Survey;
@@ -246,7 +246,14 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let executor = Executor::new(outer_proc.as_fd(), profile.debug);
     let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
     let host_mounts = fs::File::open("/proc/self/ns/mnt").map_err(step("open the mount namespace"))?;
-    let inside = build_view(&Places { user: &launch.user, workspace: &launch.workspace, cwd: &launch.directory })?;
+    let files = (launch.network == wire::Network::Own).then(|| names::files::of_host(&*host_root));
+    let inside = build_view(&Places {
+        user: &launch.user,
+        workspace: &launch.workspace,
+        cwd: &launch.directory,
+        files: files.as_ref(),
+    })?;
+    drop(files);
 
     let bus_proxy = BusProxy::start(bus_names(&profile), &launch.user, &host_mounts)?;
     drop(host_mounts);
@@ -300,21 +307,24 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         None => None,
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
-        let network = own_network(&launch, our_sockets)?;
+        let known = Arc::new(names::Known::new(Arc::clone(&host_root) as _));
+        let network = own_network(&launch, our_sockets, &known)?;
+        let resolver = network.as_ref().map(|network| own_names(network, &host_root, known)).transpose()?;
         let unix =
             network.as_ref().map(|network| unix_sockets(&launch, network, &host_root, &outer_proc)).transpose()?;
         let performer = performer(&launch, &profile, &scratch, native, executor, reads.as_ref(), network.clone())?;
         let performer = Arc::new(performer.with_unix(unix));
-        Ok((landlock_abi, performer, network))
+        Ok((landlock_abi, performer, network, resolver))
     });
     match prepared {
-        Ok((landlock_abi, performer, network)) => Ok(Parts {
+        Ok((landlock_abi, performer, network, resolver)) => Ok(Parts {
             launch,
             profile,
             init,
             init_link,
             performer,
             network,
+            resolver,
             outer_proc,
             host_root,
             bus_proxy,
@@ -369,13 +379,24 @@ fn wait_for(init: &Link<ToInit, FromInit>) -> Result<(u32, Vec<NativeRoot>), Lau
 }
 
 /// The session's own network, if it is to have one; `link` is that on which init makes sockets.
-fn own_network(launch: &Launch, link: OwnedFd) -> Result<Option<Arc<Network>>, LaunchError> {
+fn own_network(launch: &Launch, link: OwnedFd, known: &Arc<names::Known>) -> Result<Option<Arc<Network>>, LaunchError> {
     if launch.network != wire::Network::Own {
         return Ok(None);
     }
     let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
-    let network = Network::new(link, Arc::new(NoNames)).map_err(failed)?;
+    let network = Network::new(link, Arc::clone(known) as _).map_err(failed)?;
     Ok(Some(Arc::new(network)))
+}
+
+/// What answers the session's questions for names.
+fn own_names(
+    network: &Network,
+    host_root: &Arc<HostRoot>,
+    known: Arc<names::Known>,
+) -> Result<names::Resolver, LaunchError> {
+    let failed = |errno: Errno| step("make the session's resolver")(io::Error::from_raw_os_error(errno.raw()));
+    let files: Arc<dyn names::host::HostFiles> = Arc::clone(host_root) as _;
+    names::Resolver::bind(&network.inner, files, known).map_err(failed)
 }
 
 /// What the session knows of unix sockets.
@@ -420,6 +441,7 @@ fn performer(
         launch.session.clone(),
         launch.workspace.clone(),
     );
+    judge.publish(&launch.publish);
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
     Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)), network))
 }

@@ -13,6 +13,7 @@ use super::calls::{Calls, Place};
 use super::hostroot::HostRoot;
 use super::inside::{self, PidNamespace};
 use super::kin::Kin;
+use super::names;
 use super::net::Network;
 use super::perform::Performer;
 use super::reads::{Court, HeldReads};
@@ -54,6 +55,8 @@ pub struct Parts {
     pub performer: Arc<Performer>,
     /// `None` if the session is in the host's.
     pub network: Option<Arc<Network>>,
+    /// Until it is started; `None` too if the session is in the host's network.
+    pub resolver: Option<names::Resolver>,
     /// /proc of the host's pid namespace, in which the supervisor and the notifications number processes. `O_PATH`.
     pub outer_proc: OwnedFd,
     /// `None` if the profile lists no names of a bus.
@@ -253,7 +256,8 @@ fn callers_files(fds: Vec<OwnedFd>, numbers: &[i32]) -> Option<(CallerLink, Call
 }
 
 /// Runs a session to its end.
-pub fn run(parts: Parts, broker: BrokerLink) {
+pub fn run(mut parts: Parts, broker: BrokerLink) {
+    let resolver = parts.resolver.take();
     let (over, is_over): (SyncSender<()>, Receiver<()>) = sync_channel(1);
     let session = Arc::new(Session { parts, calls: Arc::default(), running: Mutex::default(), over });
     if let Some(held) = &session.parts.reads {
@@ -276,7 +280,12 @@ pub fn run(parts: Parts, broker: BrokerLink) {
         let serve = move || inside::serve(&session, &session.parts.inside);
         thread::Builder::new().name("gated-inside".into()).spawn(serve)
     };
-    if broker.send(&ready, &[]).is_ok() && obeying().is_ok() && letting_in().is_ok() {
+    let naming = || {
+        let Some(resolver) = resolver else { return Ok(()) };
+        let (calls, performer) = (Arc::clone(&session.calls), Arc::clone(session.performer()));
+        resolver.start(session.outer_proc().try_clone_to_owned()?, calls, session.init_pid(), performer)
+    };
+    if naming().is_ok() && broker.send(&ready, &[]).is_ok() && obeying().is_ok() && letting_in().is_ok() {
         // The session holds the other end.
         let _ = is_over.recv();
     }

@@ -17,6 +17,7 @@ pub mod messages;
 pub mod mounts;
 pub mod namespaces;
 pub mod network;
+pub mod ownfiles;
 pub mod privileges;
 pub mod probe;
 pub mod procstat;

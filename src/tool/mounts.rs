@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use rustix::process::{Gid, Uid};
 
 use super::busproxy::BUS_DIRECTORY;
+use super::ownfiles::{OwnFiles, mount_own_files};
 use super::privileges::{PrivilegeError, with_file_rights_of};
 use crate::common::bus::INSIDE_SOCKET;
 use crate::common::path::RawPath;
@@ -38,7 +39,7 @@ pub enum MountError {
     DirectoryIsMasked { path: PathBuf, masked: &'static str },
 }
 
-trait Step<T> {
+pub(super) trait Step<T> {
     fn step(self, step: &'static str, path: impl AsRef<Path>) -> Result<T, MountError>;
 }
 
@@ -88,6 +89,8 @@ pub struct Places<'a> {
     pub user: &'a Identity,
     pub workspace: &'a RawPath,
     pub cwd: &'a RawPath,
+    /// What the session has of its own in `/etc`, where it has a network of its own.
+    pub files: Option<&'a OwnFiles>,
 }
 
 /// Enter a new mount namespace and build all of the view that does not depend on the session's other namespaces. Returns the
@@ -106,6 +109,9 @@ pub fn build_view(places: &Places<'_>) -> Result<OwnedFd, MountError> {
     let inside = make_inside_socket(places.user)?;
     mount_dev()?;
     mount_read_only_sys()?;
+    if let Some(files) = places.files {
+        mount_own_files(files)?;
+    }
 
     if let Some((path, tree)) = kept_workspace {
         make_directories(&path)?;
@@ -294,7 +300,7 @@ fn mount_read_only_sys() -> Result<(), MountError> {
     set_attributes(CWD, "/sys", true, libc::MOUNT_ATTR_RDONLY, 0).step("make read-only", "/sys")
 }
 
-fn mount_tmpfs(path: impl AsRef<Path>, options: &str, extra: MsFlags) -> Result<(), MountError> {
+pub(super) fn mount_tmpfs(path: impl AsRef<Path>, options: &str, extra: MsFlags) -> Result<(), MountError> {
     let path = path.as_ref();
     mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV | extra, Some(options))
         .step("mount a tmpfs on", path)
@@ -305,7 +311,7 @@ fn mount_nothing(path: &str, flags: MsFlags) -> nix::Result<()> {
 }
 
 /// Directories up to and including `path`, owned by root, for anyone to pass through.
-fn make_directories(path: &Path) -> Result<(), MountError> {
+pub(super) fn make_directories(path: &Path) -> Result<(), MountError> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path).step("make the directory", path)
 }
 
@@ -321,7 +327,13 @@ fn attach(tree: &OwnedFd, path: &Path) -> Result<(), MountError> {
 }
 
 /// mount_setattr(2), Linux 5.12. An empty path means `at` itself.
-fn set_attributes(at: impl AsFd, path: impl AsRef<Path>, recursive: bool, set: u64, clear: u64) -> io::Result<()> {
+pub(super) fn set_attributes(
+    at: impl AsFd,
+    path: impl AsRef<Path>,
+    recursive: bool,
+    set: u64,
+    clear: u64,
+) -> io::Result<()> {
     let path = std::ffi::CString::new(path.as_ref().as_os_str().as_bytes())?;
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };

@@ -3,6 +3,7 @@
 mod answers;
 mod audit;
 mod daemon;
+mod network;
 mod outside;
 mod shells;
 #[path = "../support/mod.rs"]

@@ -175,7 +175,10 @@ fn the_page_names_every_field() {
         let list = parsed(&simulated, &[verb, "--json"]);
         let items = list.as_array().expect("a list").iter().map(|item| item.as_object().expect("an object"));
         let written: BTreeSet<String> = items.flat_map(|item| item.keys().cloned()).collect();
-        assert_eq!(written, fields_of(heading), "{heading}");
+        // Those of the network are held to the page in `network.rs`.
+        let elsewhere = ["destination", "service", "longest_ms", "until"].map(str::to_owned);
+        let told: BTreeSet<String> = fields_of(heading).into_iter().filter(|name| !elsewhere.contains(name)).collect();
+        assert_eq!(written, told, "{heading}");
     }
     let statuses: Vec<&str> = page
         .lines()

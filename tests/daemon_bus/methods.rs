@@ -182,7 +182,7 @@ fn what_a_call_does_not_know_is_refused() {
         assert_eq!(refusal(client.call(&path, SESSION_INTERFACE, "Stop", &(odd(),)).await), "InvalidOption");
         assert_eq!(refusal(client.manager("Decide", &(format!("{:032x}", 1), "once", odd())).await), "InvalidArgument");
         // Known, and of another type or shape.
-        for key in ["profile", "directory", "home", "profiles", "user"] {
+        for key in ["profile", "directory", "home", "profiles", "user", "publish", "ssh-agent"] {
             assert_eq!(
                 refusal(client.manager("OpenSession", &(with(opening(), key),)).await),
                 "InvalidOption",
@@ -192,6 +192,30 @@ fn what_a_call_does_not_know_is_refused() {
         for path in ["", "work", "/work/", "/a/../b", "/a//b", "/./a", "/a\0b"] {
             let options = HashMap::from([("directory", Variant::from(path.as_bytes().to_vec()))]);
             assert_eq!(refusal(client.manager("OpenSession", &(options,)).await), "InvalidOption", "{path:?}");
+        }
+        for socket in ["", "agent", "/tmp/../agent", "/tmp/a\0b"] {
+            let mut options = opening();
+            options.insert("ssh-agent", Variant::from(socket.as_bytes().to_vec()));
+            assert_eq!(refusal(client.manager("OpenSession", &(options,)).await), "InvalidOption", "{socket:?}");
+        }
+        let many = vec!["127.0.0.1:3000".to_owned(); 65];
+        let one = |text: &str| vec![text.to_owned()];
+        for texts in [
+            many,
+            one(""),
+            one("3000"),
+            one("127.0.0.1:0"),
+            one("127.0.0.1:3000 "),
+            one("127.0.0.1:03000"),
+            one("[::ffff:127.0.0.1]:3000"),
+            one("[fe80::1%2]:3000"),
+            one("[::0]:3000"),
+            one("localhost:3000"),
+        ] {
+            let mut options = opening();
+            let told = format!("{texts:?}");
+            options.insert("publish", Variant::from(texts));
+            assert_eq!(refusal(client.manager("OpenSession", &(options,)).await), "InvalidOption", "{told}");
         }
         for (key, value) in [("on-terminal", Variant::from(vec![true])), ("umask", Variant::from("22"))] {
             let mut options = opening();
@@ -213,6 +237,77 @@ fn what_a_call_does_not_know_is_refused() {
         }
         assert!(client.manager("Nonsense", &()).await.is_err());
         assert_eq!(world.core.sessions.borrow().len(), 1);
+    });
+}
+
+#[test]
+fn published_addresses_are_grants_from_the_start() {
+    run(async {
+        let bus = PrivateBus::start();
+        let world = World::start(bus.address()).await;
+        let client = world.connect().await;
+        let mut options = opening();
+        options.extend([
+            ("profile", Variant::from("own")),
+            ("profiles", own("")),
+            ("publish", Variant::from(["127.0.0.1:3000", "[::1]:3000", "127.0.0.1:3000"].map(str::to_owned).to_vec())),
+            ("ssh-agent", Variant::from(b"/tmp/ssh-x/agent.1".to_vec())),
+        ]);
+        let body = (options,);
+        let (opened, (_supervisor, launch)) = tokio::join!(client.manager("OpenSession", &body), async {
+            let mut supervisor = world.supervisor().await;
+            let launch = supervisor.build().await;
+            (supervisor, launch)
+        });
+        opened.unwrap();
+        let addresses: Vec<String> = launch.publish.iter().map(|one| one.address.to_string()).collect();
+        assert_eq!(addresses, ["127.0.0.1:3000", "[::1]:3000"]);
+        assert_eq!(launch.ssh_agent.unwrap().as_bytes(), b"/tmp/ssh-x/agent.1");
+        let listed = client.manager("ListGrants", &(Options::new(),)).await.unwrap();
+        let grants: Vec<HashMap<String, OwnedVariant>> = listed.body().deserialize().unwrap();
+        let text =
+            |row: &HashMap<String, OwnedVariant>, key: &str| String::try_from(row[key].try_clone().unwrap()).unwrap();
+        for (row, published) in grants.iter().zip(&launch.publish) {
+            assert_eq!((text(row, "id"), text(row, "access")), (published.grant.to_string(), "bind".into()));
+            assert_eq!(text(row, "lifetime"), "session");
+            assert!(text(row, "by").starts_with("gated-run:"), "{row:?}");
+        }
+        assert_eq!(grants.len(), 2);
+    });
+}
+
+#[test]
+fn what_a_rule_denies_is_not_published() {
+    run(async {
+        let bus = PrivateBus::start();
+        let world = World::start(bus.address()).await;
+        let client = world.connect().await;
+        let refused = async |profile: &str| {
+            let mut options = opening();
+            options.extend([
+                ("profile", Variant::from("own")),
+                ("profiles", own(profile)),
+                ("publish", Variant::from(vec!["127.0.0.1:3000".to_owned()])),
+            ]);
+            match client.manager("OpenSession", &(options,)).await {
+                Err(zbus::Error::MethodError(name, detail, _)) => (name.to_string(), detail.unwrap_or_default()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let rule = |level: &str| {
+            let terms = "id = \"servers\"\naccess = [\"bind\"]\ncidr = [\"127.0.0.0/8\"]\nport = \"3000-3999\"";
+            format!("[[rule]]\n{terms}\nlevel = \"{level}\"\n")
+        };
+        for (profile, word) in [
+            (rule("deny"), "rule servers of profile own"),
+            (rule("authenticate"), "asks for a proof"),
+            ("[defaults]\nbind = \"deny\"\n".to_owned(), "rule default of profile own"),
+        ] {
+            let (name, detail) = refused(&profile).await;
+            assert_eq!(name, "org.gated.Gated1.Error.Policy", "{profile}");
+            assert!(detail.contains("--publish 127.0.0.1:3000: ") && detail.contains(word), "{detail}");
+        }
+        assert!(world.core.sessions.borrow().is_empty());
     });
 }
 

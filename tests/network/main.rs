@@ -4,6 +4,7 @@
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
 mod clients;
+mod names;
 #[path = "../support/mod.rs"]
 mod support;
 mod unix;
@@ -19,10 +20,14 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] =
-    &[("clients::asked", clients::asked::TESTS), ("clients::served", clients::served::TESTS), ("world", world::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[
+    ("clients::asked", clients::asked::TESTS),
+    ("clients::served", clients::served::TESTS),
+    ("names", names::TESTS),
+    ("world", world::TESTS),
+];
 
-const INSIDE: &[&[Inside]] = &[unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
+const INSIDE: &[&[Inside]] = &[names::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();

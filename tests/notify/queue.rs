@@ -259,6 +259,7 @@ proptest! {
         let mut desk = Desk::new();
         let mut asked = std::collections::HashSet::new();
         let mut drawn: std::collections::HashMap<Key, Instant> = Default::default();
+        let mut drawing = std::collections::HashSet::new();
         let mut of: std::collections::HashMap<Key, SessionId> = Default::default();
         let (mut locked, mut shown) = (false, Vec::new());
         for (pass, event) in events {
@@ -273,7 +274,8 @@ proptest! {
             match &event {
                 Event::Locked => locked = true,
                 Event::Unlocked => locked = false,
-                Event::Drawn(key) if drawn.contains_key(key) => { drawn.insert(*key, desk.now); }
+                // Once for each time that it is shown.
+                Event::Drawn(key) if drawing.remove(key) => { drawn.insert(*key, desk.now); }
                 _ => {}
             }
             for effect in desk.queue.step(desk.now, event.clone()) {
@@ -282,6 +284,7 @@ proptest! {
                         prop_assert!(!locked, "{event:?} shows {key:?} on a locked screen");
                         // Drawn now at the earliest.
                         drawn.insert(key, desk.now);
+                        drawing.insert(key);
                         if why == Why::New {
                             shown.push(desk.now);
                         }

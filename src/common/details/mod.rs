@@ -97,6 +97,8 @@ pub struct Details {
     pub rule_reason: Option<String>,
     pub offers: Vec<(String, String)>,
     pub longest: String,
+    /// The longest time that an answer may hold, in microseconds, where the rule has one.
+    pub longest_for: Option<u64>,
     pub attempts: u32,
     pub waiting: u32,
     pub remaining: u64,
@@ -174,6 +176,7 @@ impl Details {
             rule_reason: rule.reason.as_deref().map(without_nul),
             offers: offers.collect(),
             longest: prompt.longest.as_str().to_owned(),
+            longest_for: prompt.request.remember_for.map(microseconds),
             attempts: count(prompt.attempts),
             waiting: count(prompt.waiting),
             remaining: u64::try_from(remaining.as_micros()).unwrap_or(MAX_REMAINING).min(MAX_REMAINING),
@@ -254,7 +257,7 @@ impl Details {
                 execution: execution.map(Box::new),
                 destination: destination.map(Box::new),
                 service,
-                remember_for: None,
+                remember_for: self.longest_for.map(Duration::from_micros),
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
@@ -263,6 +266,10 @@ impl Details {
             deadline: now.checked_add(remaining).unwrap_or(now),
         })
     }
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The id of a request as it stands on the bus: 32 lower-case hexadecimal digits.

@@ -69,6 +69,7 @@ fn prompt() -> impl Strategy<Value = Prompt> {
             destination: matches!(words.0, Access::Connect | Access::Bind).then(|| Box::new(destination)),
             remember_for: None,
             service: (words.0 == Access::Unix).then(|| Service::ALL[service]),
+            remember_for: (rest.4 % 2 == 0).then(|| Duration::from_secs(rest.5)),
         };
         let parent = request.object.parent().unwrap_or_else(|| request.object.clone());
         let all = [

@@ -113,6 +113,10 @@ pub fn request(
         None => line("rule", text::escaped_within(rule.as_bytes(), LINE)),
     }
     let brief = if prompt.longest == Lifetime::Attempt { ", this attempt only" } else { "" };
+    let brief = match words::longest_for(request) {
+        Some(time) if brief.is_empty() => format!(", for {time}"),
+        _ => brief.to_owned(),
+    };
     line("a yes covers", format!("{}{brief}", words::reach(request, Width::Exact)));
     if request.destination.is_some() && prompt.longest > Lifetime::Attempt {
         let wider = prompt.offers.iter().skip(1).map(|offer| offer.width.as_str()).collect::<Vec<_>>().join("|");

@@ -173,6 +173,9 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, 
             format!("{reach}: {scope}")
         }
     }));
+    if let Some(time) = words::longest_for(request) {
+        page.long(&field(Worth::Needed, "it holds", 1, move |limit| text::escaped_within(time.as_bytes(), limit)));
+    }
     page.keys(prompt, dialog, has_more);
     if dialog.help {
         page.help(prompt);

@@ -114,6 +114,17 @@ pub fn reach(request: &Request, width: Width) -> &'static str {
     }
 }
 
+/// The longest time that a yes holds, if the rule says one: `10 minutes at the most`.
+pub fn longest_for(request: &Request) -> Option<String> {
+    let seconds = request.remember_for?.as_secs();
+    let (number, unit) = match seconds {
+        _ if seconds > 0 && seconds % 3600 == 0 => (seconds / 3600, "hour"),
+        _ if seconds > 0 && seconds % 60 == 0 => (seconds / 60, "minute"),
+        _ => (seconds, "second"),
+    };
+    Some(format!("{number} {unit}{} at the most", if number == 1 { "" } else { "s" }))
+}
+
 /// Whether it has a name that a person would know it by.
 fn is_named(request: &Request) -> bool {
     request.destination.as_ref().is_some_and(|destination| destination.names().next().is_some())

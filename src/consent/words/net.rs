@@ -43,12 +43,21 @@ impl Line {
 
 /// What it is called: `registry.npmjs.org:443`, `[2001:db8::1]:443`, in `limit` columns at the most.
 pub fn place(destination: &Destination, limit: usize) -> String {
-    text::ending_within(&destination.to_string(), limit)
+    text::ending_within(&shown(destination), limit)
+}
+
+/// UDP is told in words.
+fn shown(destination: &Destination) -> String {
+    let shown = destination.to_string();
+    shown.strip_suffix("/udp").map(str::to_owned).unwrap_or(shown)
 }
 
 /// To follow "wants to".
 pub fn intent(access: Access, operation: Operation, destination: &Destination, limit: usize) -> String {
-    let place = place(destination, limit);
+    let place = match access {
+        Access::Bind => listening(destination),
+        _ => place(destination, limit),
+    };
     if operation == Operation::LookUp {
         return format!("look up {place} and connect to it");
     }
@@ -117,8 +126,13 @@ pub fn lines(request: &Request) -> Vec<Line> {
     }
 }
 
+/// By its address: a name that it may have says nothing of who reaches it.
+fn listening(destination: &Destination) -> String {
+    destination.socket_address().map_or_else(|| shown(destination), |address| address.to_string())
+}
+
 fn of_listening(destination: &Destination) -> Vec<Line> {
-    let address = Line::new("address", true, destination.to_string());
+    let address = Line::new("address", true, listening(destination));
     vec![address, Line::new("reached by", true, reachers(destination).to_owned())]
 }
 
@@ -127,16 +141,16 @@ fn of_reaching(destination: &Destination) -> Vec<Line> {
     let mut names = destination.names();
     let first = names.next();
     if let Some(name) = first {
-        lines.push(Line::of_name("host", true, destination.to_string()));
+        lines.push(Line::of_name("host", true, shown(destination)));
         lines.extend(spelt(name));
         let is_long = name.as_str().len() > LONG;
         let domain = name.registrable().filter(|domain| domain != name);
         lines.extend(domain.map(|domain| Line::of_name("domain", is_long, domain.to_string())));
     }
     if let Place::Address { address, names } = &destination.place {
-        let shown = if first.is_some() { address.ip().to_string() } else { address.to_string() };
+        let own = if first.is_some() { address.ip().to_string() } else { address.to_string() };
         let unnamed = if first.is_none() { " (no name was looked up for it)" } else { "" };
-        lines.push(Line::new("address", true, format!("{shown}{unnamed}")));
+        lines.push(Line::new("address", true, format!("{own}{unnamed}")));
         let zone = destination.zone().and_then(of_zone);
         lines.extend(zone.map(|zone| Line::new("which is", true, zone.to_owned())));
         if names.first().is_some_and(|named| named.by == Knowledge::HostsFile) {

@@ -127,7 +127,7 @@ fn tell(
         Cell::Own(record.answered_by),
         match (&record.exec, &record.destination) {
             (Some(exec), _) => Cell::Own(format!("{} {}", record.operation, exec.shown())),
-            (None, Some(reach)) => reach.shown(&record.operation, &record.object),
+            (None, Some(reach)) => reach.shown(&record.operation, &record.object, ""),
             (None, None) => Cell::Escaped(format!("{} {}", record.operation, record.object)),
         },
     ];

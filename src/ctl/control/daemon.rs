@@ -66,6 +66,8 @@ pub struct Grant {
     pub authenticated: bool,
     /// Microseconds since 1970.
     pub given: u64,
+    /// The same; when it is over in any case.
+    pub until: Option<u64>,
 }
 
 /// What can be seen by this user.
@@ -218,6 +220,7 @@ impl Reader {
             by: self.take("by")?,
             authenticated: self.take("authenticated")?,
             given: self.take("given")?,
+            until: self.may("until")?,
         })
     }
 }

@@ -26,6 +26,8 @@ pub struct ShownGrant<'a> {
     by: &'a str,
     authenticated: bool,
     given: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
 }
 
 impl Grant {
@@ -43,22 +45,27 @@ impl Grant {
             by: &self.by,
             authenticated: self.authenticated,
             given: format!("{:.6}", moment(self.given)),
+            until: self.until.map(|until| format!("{:.6}", moment(until))),
         }
     }
 
     /// How long it holds.
     fn holds(&self) -> String {
-        match self.call {
+        let lifetime = match self.call {
             Some(call) => format!("{} {call}", self.lifetime),
             None => self.lifetime.clone(),
-        }
+        };
+        let Some(until) = self.until else { return lifetime };
+        let left = moment(until).duration_since(jiff::Timestamp::now()).as_secs().max(0);
+        // To the minute, rounded up.
+        format!("{lifetime}, {} min", left.saturating_add(59) / 60)
     }
 
     /// In a notation of its own: a pattern of a path that a tool chose, or the words of a command.
     fn covers(&self) -> Cell {
         match self.access.as_str() {
             "exec" => Cell::Own(self.scope.clone()),
-            "connect" | "bind" => Cell::Host(self.scope.clone()),
+            "connect" | "bind" => Cell::Host("", self.scope.clone(), String::new()),
             _ => Cell::Tool(self.scope.clone().into_bytes()),
         }
     }

@@ -51,6 +51,8 @@ struct Shown<'a> {
     rule: Rule<'a>,
     offers: Vec<Offer<'a>>,
     longest: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    longest_ms: Option<u64>,
     attempts: usize,
     waiting: usize,
     remaining_ms: u64,
@@ -153,6 +155,7 @@ impl Pending {
             },
             offers: prompt.offers.iter().map(|o| Offer { width: o.width.as_str(), scope: &o.scope }).collect(),
             longest: prompt.longest.as_str(),
+            longest_ms: request.remember_for.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             attempts: prompt.attempts,
             waiting: prompt.waiting,
             remaining_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
@@ -250,6 +253,7 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
             Lifetime::Session => "for the session",
         }),
     ));
+    fields.extend(words::longest_for(request).map(|time| ("it holds", Cell::Own(time))));
     for offer in &prompt.offers {
         let scope = match offer.width {
             Width::Exact => "--scope exact",
@@ -275,7 +279,7 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
 /// Another object in one cell: a host keeps its end where it is cut.
 fn object_of(request: &Request) -> Cell {
     match &request.destination {
-        Some(destination) => Cell::Host(destination.to_string()),
+        Some(destination) => Cell::Host("", destination.to_string(), String::new()),
         None => Cell::Tool(request.object.as_bytes().to_vec()),
     }
 }

@@ -26,8 +26,9 @@ pub enum Cell {
     Command(Vec<Untrusted>),
     /// Text that is in the notation of `common::text` already.
     Escaped(String),
-    /// The name of a host, or what ends with one: what is too long loses its beginning.
-    Host(String),
+    /// The name of a host, or what ends with one: what is too long loses its beginning. Before it words of our own, and
+    /// behind it what there may be no room for.
+    Host(&'static str, String, String),
     /// What is not cut among fields, however many lines it takes.
     Lines(Box<Cell>),
 }
@@ -50,7 +51,14 @@ impl Cell {
             (Cell::Command(words), Some(limit)) => {
                 text::quoted_argv_within(words.iter().map(Untrusted::as_bytes), limit)
             }
-            (Cell::Host(host), limit) => text::ending_within(host, limit.unwrap_or(usize::MAX)),
+            (Cell::Host(before, host, after), limit) => {
+                let limit = limit.unwrap_or(usize::MAX);
+                let before = if text::columns(before).saturating_mul(3) > limit { "" } else { before };
+                let room = limit.saturating_sub(text::columns(before));
+                let (host, after) = (text::ending_within(host, usize::MAX), clean(after));
+                let fits = text::columns(&host).saturating_add(text::columns(&after)) <= room;
+                format!("{before}{}{}", text::ending_within(&host, room), if fits { &after } else { "" })
+            }
             (Cell::Lines(whole), limit) => whole.shown(limit),
             (Cell::Escaped(escaped), limit) => {
                 // What was cut before cannot be read back; it is shown as far as it draws only itself.

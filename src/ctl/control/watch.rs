@@ -61,17 +61,22 @@ impl Exec {
 #[serde(default)]
 pub struct Reach {
     address: String,
-    transport: String,
 }
 
 impl Reach {
     /// `connect registry.npmjs.org:443 (192.0.2.7)`: `object` is in the notation of records, as all of it.
-    pub fn shown(&self, before: &str, object: &str) -> Cell {
+    pub fn shown(&self, operation: &str, object: &str, by: &str) -> Cell {
         // Of an address alone the object says it.
         let is_known = self.address.is_empty() || object.contains(&self.address);
         let address = if is_known { String::new() } else { format!(" ({})", self.address) };
-        let udp = if self.transport == "udp" { " udp" } else { "" };
-        Cell::Own(format!("{before}{udp} {object}{address}"))
+        let verb = match operation {
+            "connect" => "connect ",
+            "look-up" => "look-up ",
+            "listen" => "listen ",
+            _ => "",
+        };
+        let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+        Cell::Host(verb, object.to_owned(), format!("{address}{by}"))
     }
 }
 
@@ -161,7 +166,7 @@ impl Line {
             return Cell::Own(format!("{by}{} {}", self.operation, exec.shown()));
         }
         if let Some(reach) = &self.destination {
-            return reach.shown(&format!("{by}{}", self.operation), &self.object);
+            return reach.shown(&self.operation, &self.object, &self.by);
         }
         match (self.event.as_str(), self.exit_code, self.signal, self.exec_errno) {
             ("dropped", ..) => Cell::Own(format!("{} events were lost: too slow", self.count.unwrap_or_default())),

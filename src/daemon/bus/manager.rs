@@ -20,11 +20,12 @@ use crate::common::access::Access;
 use crate::common::bus::{REQUESTS_PATH, SESSIONS_PATH};
 use crate::common::details;
 use crate::common::id::{GrantId, SessionId};
+use crate::common::moment::Moment;
 use crate::common::net::canonical;
 use crate::common::path::RawPath;
 use crate::common::text;
 use crate::common::wire::{self, Start, WindowSize};
-use crate::daemon::core::Core;
+use crate::daemon::core::{Core, now_micros};
 use crate::daemon::live::Live;
 use crate::daemon::orders::{Caller, Into, Opening, Order};
 use crate::daemon::view::Held;
@@ -331,6 +332,11 @@ impl Manager {
                 ("authenticated", Variant::from(grant.authenticated)),
                 ("given", Variant::from(held.given)),
             ]);
+            if let Some(until) = grant.until {
+                let left = until.0.saturating_sub(Moment::now().0);
+                let left = u64::try_from(left.as_micros()).unwrap_or(u64::MAX);
+                row.insert("until", Variant::from(now_micros().saturating_add(left)));
+            }
             if let Some(call) = grant.call {
                 row.insert("call", Variant::from(call.0));
             }

@@ -13,8 +13,8 @@ pub const CLIENTS: &[Client] = &[Client {
     servers,
     prepare: nothing,
     hosts: &["www.example.org:80", "www.example.org:443"],
-    says: "hello from www.example.org\ntls hello from www.example.org\nmany 200 failures 0\n\
-           hello from www.example.org\ntls hello from www.example.org\nmany 200 failures 0\n",
+    says: "hello from www.example.org\ntls hello from www.example.org\nmptcp HTTP/1.1\nmany 200 failures 0\n\
+           hello from www.example.org\ntls hello from www.example.org\nmptcp HTTP/1.1\nmany 200 failures 0\n",
     refused: &["lookup www.example.org"],
     connects: true,
 }];

@@ -6,10 +6,12 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 func get(client *http.Client, url string) (string, error) {
@@ -20,6 +22,38 @@ func get(client *http.Client, url string) (string, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	return string(body), err
+}
+
+// What newer versions of this language do for every connection (net/mptcpsock_linux.go): Multipath TCP, and TCP where there is none.
+func multipath() string {
+	const protocol = 262
+	addresses, err := net.LookupIP("www.example.org")
+	if err != nil {
+		return err.Error()
+	}
+	for _, address := range addresses {
+		four := address.To4()
+		if four == nil {
+			continue
+		}
+		to := &syscall.SockaddrInet4{Port: 80}
+		copy(to.Addr[:], four)
+		for _, protocol := range []int{protocol, syscall.IPPROTO_TCP} {
+			fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, protocol)
+			if err != nil {
+				continue
+			}
+			defer syscall.Close(fd)
+			if err := syscall.Connect(fd, to); err != nil {
+				return err.Error()
+			}
+			syscall.Write(fd, []byte("GET / HTTP/1.0\r\n\r\n"))
+			answer := make([]byte, 8)
+			syscall.Read(fd, answer)
+			return string(answer)
+		}
+	}
+	return "no socket"
 }
 
 func main() {
@@ -39,6 +73,7 @@ func main() {
 		}
 		fmt.Print(each.mark, text)
 	}
+	fmt.Println("mptcp", multipath())
 	// A loop without a call is preempted by a signal every 10 ms (runtime/preempt.go).
 	var stop atomic.Bool
 	for number := 0; number < 4; number++ {
