@@ -104,7 +104,7 @@ fn filtered() {
     ));
     owned.assert(owned.code() != 0, "no name is taken");
     let around = run(
-        "touch /run/gated/bus/new; rm /run/gated/bus/session; echo $DBUS_SESSION_BUS_ADDRESS; pgrep -f xdg-dbus-proxy",
+        "touch /run/gated/bus/new; rm /run/gated/bus/session; echo $DBUS_SESSION_BUS_ADDRESS; pgrep -x xdg-dbus-proxy",
     );
     around
         .assert(around.out() == "unix:path=/run/gated/bus/session\n", "the place is fixed, and the proxy out of sight");

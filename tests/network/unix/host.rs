@@ -1,7 +1,7 @@
 //! The machine of one test: its `/tmp` and `/run`, and servers in them.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl Host {
             }
         };
         let thread = std::thread::spawn(serve);
-        Server { path: real, served, stop, thread: Some(thread) }
+        Server { path: real, served, own: AtomicUsize::new(0), stop, thread: Some(thread) }
     }
 
     /// A datagram socket at which what arrives can be read.
@@ -128,14 +128,20 @@ impl Host {
 pub struct Server {
     path: PathBuf,
     served: Arc<AtomicUsize>,
+    /// Connections of [`Server::served`] itself.
+    own: AtomicUsize,
     stop: Arc<AtomicUsize>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Server {
-    /// How many connected so far.
+    /// How many connected so far, all of them taken from the backlog: who connects last is served last.
     pub fn served(&self) -> usize {
-        self.served.load(Ordering::SeqCst)
+        let mut word = String::new();
+        let mut last = UnixStream::connect(&self.path).expect("the server is there");
+        last.read_to_string(&mut word).expect("the server speaks");
+        let own = self.own.fetch_add(1, Ordering::SeqCst) + 1;
+        self.served.load(Ordering::SeqCst) - own
     }
 }
 
