@@ -10,6 +10,7 @@ mod names;
 mod support;
 mod tcp;
 mod udp;
+mod unix;
 mod world;
 
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("world", world::TESTS),
 ];
 
-const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, world::INSIDE];
+const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("failed at {}", panic.location().map(ToString::to_string).unwrap_or_default())
     }));
-    let tests = TESTS.iter().flat_map(|(module, tests)| {
+    let tests = TESTS.iter().chain(unix::TESTS).flat_map(|(module, tests)| {
         tests.iter().map(move |(name, test)| (format!("{module}::{name}"), Box::new(test) as Box<dyn FnOnce() + Send>))
     });
     let trials = tests.chain(clients::trials()).map(|(name, test)| {
