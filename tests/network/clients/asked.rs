@@ -13,9 +13,7 @@ pub const TESTS: &[Test] = &[
 
 fn asked(world: &World, answers: &str) -> Sandbox {
     let mut sandbox = world.sandbox();
-    sandbox.profile(
-        "schema = 1\n[profile]\nname = \"asked\"\n[defaults]\nwrite = \"allow\"\nconnect = \"ask\"\n",
-    );
+    sandbox.profile("schema = 1\n[profile]\nname = \"asked\"\n[defaults]\nwrite = \"allow\"\nconnect = \"ask\"\n");
     sandbox.answers(answers);
     sandbox
 }

@@ -47,9 +47,7 @@ pub fn nothing(_: &World, _: &mut Sandbox) {}
 
 /// Nothing is reached but by these rules.
 pub fn profile(rules: &str) -> String {
-    format!(
-        "schema = 1\n[profile]\nname = \"client\"\n[defaults]\nwrite = \"allow\"\nconnect = \"deny\"\n{rules}"
-    )
+    format!("schema = 1\n[profile]\nname = \"client\"\n[defaults]\nwrite = \"allow\"\nconnect = \"deny\"\n{rules}")
 }
 
 /// A rule that allows connections to these.
