@@ -23,7 +23,9 @@ elif [ -n "${SUDO_UID-}" ]; then
 fi
 
 demo=$("${as_user[@]}" mktemp -d /var/tmp/gated-demo.XXXXXX)
+service=
 cleanup() {
+    [ -z "$service" ] || kill "$service" || true
     if [ -n "${GATED_DEMO_KEEP-}" ]; then
         echo "Kept: $demo"
     else
@@ -71,7 +73,7 @@ tree() {
 
 # What all sessions of this script have in common; the profile is the built-in one for coding agents.
 run() {
-    "${as_root[@]}" env PS1='gated \W\$ ' HISTFILE= GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null \
+    "${as_root[@]}" env GATED_DEMO_PORT="${GATED_DEMO_PORT-}" PS1='gated \W\$ ' HISTFILE= GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null \
         "$gated_run" --embedded --events "$demo/events.jsonl" --audit "$demo/audit.jsonl" "$@"
 }
 
@@ -89,6 +91,8 @@ A shell under gated. In $demo/project it may change what it likes; for the rest 
   rm -r ../elsewhere                   asks whether rm -r may run, and for each thing that would go
   cat .env                             asks: it holds a key
   git push                             asks: it leaves the machine
+  python3 -m http.server               goes through: the loopback is the session's own
+  getent hosts example.org             asks before a query leaves the machine
 Every decision goes to $demo/audit.jsonl first. Leave with exit.
 
 INTRODUCTION
@@ -96,7 +100,16 @@ INTRODUCTION
     # Otherwise it is that of the last command in the shell.
     [ "$status" -eq 125 ] || status=0
 else
-    echo "== a tool at work, its changes held by $gated_run"
+    mkdir ../service
+    echo 'a service of this machine, outside of the session' >../service/index.html
+    python3 -u -m http.server --bind 127.0.0.1 --directory ../service 0 >../service/log 2>&1 &
+    service=$!
+    until GATED_DEMO_PORT=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' ../service/log) && [ -n "$GATED_DEMO_PORT" ]; do
+        kill -0 "$service"
+        sleep 0.05
+    done
+    export GATED_DEMO_PORT
+    echo "== a tool at work, what it does held by $gated_run"
     run --consent "script:$demo/answers.toml" -- sh ../work.sh || status=$?
 fi
 

@@ -249,8 +249,6 @@ fn what_must_hold_whatever_the_table_says() {
         (always("keyctl"), NO_SUCH_CALL),
         (always("landlock_restrict_self"), refused(EOPNOTSUPP)),
         (socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), ALLOW),
-        (socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), ALLOW),
-        (socket(AF_INET6, SOCK_STREAM, IPPROTO_TCP), ALLOW),
         (socket(AF_INET6, SOCK_DGRAM, 0), ALLOW),
         (socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0), ALLOW),
         (socket(AF_NETLINK, SOCK_RAW, 16), refused(EPROTONOSUPPORT)),
@@ -264,9 +262,6 @@ fn what_must_hold_whatever_the_table_says() {
         (socket(AF_ALG, SOCK_SEQPACKET, 0), refused(EAFNOSUPPORT)),
         (socket(AF_VSOCK, SOCK_STREAM, 0), refused(EAFNOSUPPORT)),
         (socket(AF_PACKET, SOCK_RAW, 0), refused(EAFNOSUPPORT)),
-        (("sendto", [0, 0, 0, O(MSG_FASTOPEN | MSG_NOSIGNAL), 0, 0]), refused(EOPNOTSUPP)),
-        (("sendto", [0, 0, 0, O(MSG_NOSIGNAL), 0, 0]), ALLOW),
-        (("sendmsg", [0, 0, O(MSG_FASTOPEN), 0, 0, 0]), refused(EOPNOTSUPP)),
         (("sendmsg", [0; 6]), ALLOW),
         (("sendmmsg", [0, 0, 0, O(MSG_FASTOPEN), 0, 0]), refused(EOPNOTSUPP)),
         (("prctl", [O(PR_SET_DUMPABLE), 0, 0, 0, 0, 0]), ERRNO),
@@ -284,8 +279,25 @@ fn what_must_hold_whatever_the_table_says() {
         let debugger = if features.debugging { ALLOW } else { refused(EPERM) };
         let program = if features.judged_programs { NOTIFY } else { ALLOW };
         let debuggers = ["ptrace", "process_vm_readv", "process_vm_writev"].map(|name| (always(name), debugger));
-        debuggers.into_iter().chain(["execve", "execveat"].map(|name| (always(name), program)))
+        let (reach, fast) = if features.own_network { (NOTIFY, NOTIFY) } else { (ALLOW, refused(EOPNOTSUPP)) };
+        let sockets = [
+            (socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), reach),
+            (socket(AF_INET6, SOCK_STREAM, IPPROTO_TCP), reach),
+            (always("connect"), reach),
+            (always("bind"), reach),
+            (always("listen"), reach),
+            (("sendto", [0, 0, 0, O(MSG_FASTOPEN | MSG_NOSIGNAL), 0, 0]), fast),
+            (("sendto", [0, 0, 0, O(MSG_NOSIGNAL), 1, 0]), reach),
+            (("sendmsg", [0, 0, O(MSG_FASTOPEN), 0, 0, 0]), fast),
+        ];
+        let programs = ["execve", "execveat"].map(|name| (always(name), program));
+        debuggers.into_iter().chain(programs).chain(sockets)
     };
+    for arch in Arch::ALL {
+        let (number, nowhere) = (arch.number("sendto").expect("a number"), [3, 0xff00_0000, 9, O(MSG_NOSIGNAL), 0, 0]);
+        let filter = filter(arch, Features { own_network: true, ..Features::default() });
+        assert_eq!(decide(&filter, arch, number, nowhere).value, ALLOW, "send(2) is native");
+    }
     for (arch, features) in everywhere() {
         let filter = filter(arch, features);
         for ((name, arguments), want) in cases.iter().copied().chain(of_session(features)) {

@@ -36,6 +36,13 @@ try 'rm -r build && ls'
 say 'look at what nobody meant for it'
 try 'cat .env'
 
+say 'serve a page and read it: the loopback is its own'
+try 'python3 ../serve.py'
+
+say 'read from a service of this machine, and from the internet'
+try "python3 ../get.py http://localhost:$GATED_DEMO_PORT/"
+try 'python3 ../get.py https://example.org/'
+
 say 'scratch space'
 try 'cp check.sh /tmp/scratch && ls /tmp'
 exit 0

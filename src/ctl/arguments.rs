@@ -160,7 +160,7 @@ impl EventsTo {
     }
 }
 
-fn profile(text: &str) -> Result<ProfileSelector, String> {
+pub fn profile(text: &str) -> Result<ProfileSelector, String> {
     match text {
         "" => Err("a profile has a name or a file".into()),
         _ if text.contains('/') || text.ends_with(".toml") => Ok(ProfileSelector::File(PathBuf::from(text))),

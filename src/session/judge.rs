@@ -348,6 +348,11 @@ impl Judge {
         }
     }
 
+    /// What the verdict on this would be; nobody is asked, and nothing recorded.
+    pub fn level_of(&self, target: &dyn Held, wanted: &Wanted) -> Result<Level, Halt> {
+        Ok(self.verdict(target, wanted)?.0.level)
+    }
+
     /// Whether a rule or a grant for `bind` speaks of this destination.
     pub fn speaks_of_bind(&self, target: &dyn Held, destination: &Destination) -> Result<bool, Halt> {
         let call = target.call_id()?;

@@ -4,6 +4,7 @@
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
 mod clients;
+mod names;
 #[path = "../support/mod.rs"]
 mod support;
 mod world;
@@ -18,10 +19,14 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] =
-    &[("clients::asked", clients::asked::TESTS), ("clients::served", clients::served::TESTS), ("world", world::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[
+    ("clients::asked", clients::asked::TESTS),
+    ("clients::served", clients::served::TESTS),
+    ("names", names::TESTS),
+    ("world", world::TESTS),
+];
 
-const INSIDE: &[&[Inside]] = &[world::INSIDE];
+const INSIDE: &[&[Inside]] = &[names::INSIDE, world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();

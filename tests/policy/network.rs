@@ -46,12 +46,12 @@ fn connect(policy: &Policy, to: &str, grants: &Grants) -> Verdict {
 }
 
 /// The level, and the id of the rule.
-fn said(policy: &Policy, to: &str) -> (Level, String) {
+pub fn said(policy: &Policy, to: &str) -> (Level, String) {
     let verdict = connect(policy, to, &Grants::new());
     (verdict.level, policy.rule(&verdict).id)
 }
 
-fn bind(policy: &Policy, at: &str, grants: &Grants) -> (Level, bool) {
+pub fn bind(policy: &Policy, at: &str, grants: &Grants) -> (Level, bool) {
     let destination = destination(at);
     let reaching = Reaching { destination: &destination, program: &curl };
     (policy.decide_bind(&reaching, CALL, grants).level, policy.speaks_of_bind(&reaching, CALL, grants))

@@ -482,3 +482,88 @@ fn secrets_and_other_homes_are_read_with_consent() {
         }
     }
 }
+
+fn reached(policy: &Policy, to: &str) -> (Level, String) {
+    super::network::said(policy, to)
+}
+
+fn socket(policy: &Policy, at: &str) -> (Level, String) {
+    super::sockets::said(policy, at, &Grants::new())
+}
+
+#[test]
+fn coder_fetches_packages_and_code_and_asks_for_every_other_host() {
+    use Level::{Allow, Ask, Deny};
+    let coder = policy("coder");
+    for (to, level, rule) in [
+        ("93.184.215.14:443 registry.npmjs.org", Allow, "registries"),
+        ("93.184.215.14:443 index.crates.io", Allow, "registries"),
+        ("93.184.215.14:443 github.com", Allow, "code-hosting"),
+        ("93.184.215.14:22 github.com", Ask, "default"),
+        ("93.184.215.14:443 gist.github.com", Ask, "default"),
+        ("93.184.215.14:443 registry.npmjs.org.evil.example", Ask, "default"),
+        ("93.184.215.14:443", Ask, "default"),
+        ("registry.npmjs.org", Allow, "registries"),
+        ("unknown.example", Ask, "default"),
+        // Whatever name leads there.
+        ("10.0.0.1:443 registry.npmjs.org", Deny, "no-local-network"),
+        ("10.0.0.1:443 =nas", Deny, "no-local-network"),
+        ("192.168.1.1:80", Deny, "no-local-network"),
+        ("[fd00::1]:80", Deny, "no-local-network"),
+        ("169.254.169.254:80", Deny, "metadata"),
+        ("[::ffff:169.254.169.254]:80", Deny, "metadata"),
+        ("[64:ff9b::a9fe:a9fe]:80", Deny, "metadata"),
+        ("[64:ff9b::a00:1]:80", Deny, "no-local-network"),
+        ("100.100.100.200:80", Deny, "no-local-network"),
+        ("127.0.0.1:5432", Ask, "default"),
+        ("0.0.0.0:5432", Ask, "default"),
+        ("127.0.0.1:443 registry.npmjs.org", Deny, "built-in:rebinding"),
+        ("93.184.215.14:443 registry.npmjs.org/udp", Deny, "built-in:udp"),
+    ] {
+        let (found, by) = reached(&coder, to);
+        assert_eq!(found, level, "{to}: {by}");
+        // Two rules of base and coder speak of a cloud's address in a private range.
+        assert!(by == rule || to.starts_with("100.100"), "{to}: {by}");
+    }
+}
+
+#[test]
+fn coder_asks_for_agents_for_ten_minutes_and_reaches_no_bus() {
+    use Level::{Ask, Deny};
+    let coder = policy("coder");
+    for (at, level, rule) in [
+        ("/run/user/1000/gnupg/S.gpg-agent", Ask, "agents"),
+        ("/tmp/ssh-abc/agent.1", Ask, "agents"),
+        ("/run/user/1000/wayland-0", Ask, "display"),
+        ("/run/docker.sock", Deny, "containers"),
+        ("/run/user/1000/bus", Deny, "built-in:services"),
+        ("/tmp/.X11-unix/X0", Deny, "built-in:services"),
+        ("/tmp/tmux-1000/default", Deny, "runs-commands-outside"),
+        ("/run/user/1000/sway-ipc.1000.7.sock", Deny, "runs-commands-outside"),
+        ("/run/postgresql/.s.PGSQL.5432", Ask, "default"),
+    ] {
+        assert_eq!(socket(&coder, at), (level, rule.to_owned()), "{at}");
+    }
+    let agent = path("/tmp/ssh-abc/agent.1");
+    let verdict = coder.decide_unix(&agent, Some(gated::common::net::Service::SshAgent), CALL, &Grants::new());
+    assert_eq!(coder.remember_for(&verdict), Some(std::time::Duration::from_secs(600)));
+    assert_eq!(coder.remember(&verdict), Lifetime::Session);
+}
+
+#[test]
+fn strict_asks_for_each_host_and_denies_what_is_near() {
+    use Level::{Ask, Deny};
+    let strict = policy("strict");
+    assert_eq!(reached(&strict, "93.184.215.14:443 registry.npmjs.org").0, Ask);
+    assert_eq!(reached(&strict, "registry.npmjs.org").0, Ask);
+    for to in ["10.0.0.1:80", "127.0.0.1:80", "[::1]:80", "[fe80::1]:80", "169.254.169.254:80", "93.184.215.14:53/udp"]
+    {
+        assert_eq!(reached(&strict, to).0, Deny, "{to}");
+    }
+    for at in
+        ["/run/user/1000/gnupg/S.gpg-agent", "/run/user/1000/wayland-0", "/run/systemd/journal/stdout", "/srv/x.sock"]
+    {
+        assert_eq!(socket(&strict, at).0, Deny, "{at}");
+    }
+    assert_eq!(super::network::bind(&strict, "127.0.0.1:3000", &Grants::new()), (Deny, false));
+}

@@ -21,7 +21,7 @@ fn of(text: &str) -> Option<Service> {
     services().of(&path(text))
 }
 
-fn said(policy: &Policy, socket: &str, grants: &Grants) -> (Level, String) {
+pub fn said(policy: &Policy, socket: &str, grants: &Grants) -> (Level, String) {
     let verdict = policy.decide_unix(&path(socket), of(socket), CALL, grants);
     (verdict.level, policy.rule(&verdict).id)
 }

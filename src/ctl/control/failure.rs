@@ -35,6 +35,10 @@ pub enum Failure {
     File { what: &'static str, path: PathBuf, source: io::Error },
     #[error("there is no audit log {}", text::escaped(.0.as_os_str().as_encoded_bytes()))]
     NoLog(PathBuf),
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Policy(#[from] crate::policy::PolicyError),
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
     #[error("cannot make JSON: {0}")]
@@ -52,6 +56,7 @@ impl Failure {
     pub fn status(&self) -> u8 {
         match self {
             Failure::TooLate(_) | Failure::Unhealthy | Failure::NoLog(_) => 1,
+            Failure::Usage(_) => 2,
             Failure::NoBus(_) | Failure::NoDaemon(_) => 3,
             Failure::NotPermitted(_) => 4,
             Failure::NotFound { .. } | Failure::Ambiguous { .. } => 5,
@@ -59,6 +64,7 @@ impl Failure {
             | Failure::Bus(_)
             | Failure::Nonsense(_)
             | Failure::File { .. }
+            | Failure::Policy(_)
             | Failure::Output(_)
             | Failure::Json(_) => 6,
         }

@@ -12,6 +12,7 @@ mod generate;
 mod grants;
 pub mod ids;
 mod output;
+mod policy;
 mod polkit;
 mod requests;
 mod sessions;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, HiddenArguments, HiddenVerb, SessionVerb, Verb};
+use arguments::{Arguments, HiddenArguments, HiddenVerb, PolicyVerb, SessionVerb, Verb};
 use failure::Failure;
 use output::Output;
 
@@ -69,6 +70,7 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
+        Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }

@@ -76,6 +76,8 @@ struct State {
     /// What a person just said yes to, once.
     approved: HashMap<Key, Instant>,
     denied: HashMap<Key, Instant>,
+    /// Single words of which a person just denied the name that a domain was appended to.
+    words: HashMap<Key, Instant>,
     /// Being judged, and who else waits for the verdict.
     open: HashMap<Key, Vec<oneshot::Sender<Said>>>,
 }
@@ -134,14 +136,21 @@ impl<B: Bench> Verdicts<B> {
         let now = Instant::now();
         let state = self.state.borrow();
         let is_new = |since: &Instant| now.saturating_duration_since(*since) < REMEMBERED;
-        let is_denied = |name: HostName| state.denied.get(&(key.0, name)).is_some_and(is_new);
-        if is_denied(key.1.clone()) || search.iter().filter_map(|suffix| without(&key.1, suffix)).any(is_denied) {
+        if state.denied.get(key).is_some_and(is_new) {
             return Some(Verdict::Denied);
         }
         if state.approved.get(key).is_some_and(is_new) {
             return Some(Verdict::Allowed);
         }
-        (state.allowed.contains(key) && self.bench.still_allows(asker, &key.1)).then_some(Verdict::Allowed)
+        if state.allowed.contains(key) && self.bench.still_allows(asker, &key.1) {
+            return Some(Verdict::Allowed);
+        }
+        let was_denied = |name: HostName| state.denied.get(&(key.0, name)).is_some_and(is_new);
+        let is_denied_otherwise = state.words.get(key).is_some_and(is_new)
+            || search.iter().filter_map(|suffix| without(&key.1, suffix)).any(was_denied);
+        // The same look-up of the program, under another name: nobody is asked again, but policy may have its own word.
+        is_denied_otherwise
+            .then(|| if self.bench.still_allows(asker, &key.1) { Verdict::Allowed } else { Verdict::Denied })
     }
 
     fn join(&self, key: &Key) -> Joined {
@@ -181,7 +190,7 @@ impl<B: Bench> Verdicts<B> {
                 // Whoever appends a domain to a word tries the word alone next.
                 let words = search.iter().filter_map(|suffix| without(&key.1, suffix));
                 for word in words.filter(|word| word.labels().count() == 1) {
-                    put(&mut state.denied, (key.0, word), now);
+                    put(&mut state.words, (key.0, word), now);
                 }
                 put(&mut state.denied, key, now);
             }

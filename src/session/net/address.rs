@@ -16,6 +16,9 @@ const V4_BYTES: usize = 16;
 /// `SIN6_LEN_RFC2133`: without the scope, which is then 0.
 const V6_LEAST: usize = 24;
 
+/// The port of DNS, at every address of which the session's own resolver answers.
+pub const DOMAIN: u16 = 53;
+
 /// An address of a family that no internet socket takes, long enough for each: connect(2) with it waits, or says what state
 /// a socket is in, and begins nothing (`EAFNOSUPPORT`, `tcp_v4_connect`, `tcp_v6_connect`).
 pub const UNSUITABLE: [u8; 128] = {

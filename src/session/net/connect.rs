@@ -17,9 +17,6 @@ use crate::common::net::Transport;
 use crate::session::judge::{Approvals, Halt};
 use crate::session::listener::Answer;
 
-/// The port of DNS, at every address of which the session's own resolver answers.
-const DOMAIN: u16 = 53;
-
 /// A connection that may be made.
 pub(super) struct Way {
     /// The network to make it in.
@@ -55,7 +52,7 @@ impl Serving<'_> {
         let peer = address::to_bytes(written);
         let meant = address::meant(written);
         let is_here = address::is_loopback(meant.ip()) || address::is_own(meant.ip());
-        if (is_here || meant.port() == DOMAIN) && self.somebody_inside(meant) {
+        if (is_here || meant.port() == address::DOMAIN) && self.somebody_inside(meant) {
             return Ok(Way { place: Place::Session, peer });
         }
         if address::is_own(meant.ip()) {

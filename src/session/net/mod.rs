@@ -12,9 +12,11 @@ mod moving;
 pub mod names;
 pub mod published;
 mod raw;
+pub mod relay;
 mod send;
 pub mod serving;
 pub mod socket;
+mod udp;
 pub mod unix;
 
 use std::os::fd::OwnedFd;
@@ -25,6 +27,7 @@ use listeners::Listeners;
 use names::Names;
 use published::Published;
 pub use raw::Registration;
+use relay::Relay;
 
 use crate::common::errno::Errno;
 use crate::tool::link::Link;
@@ -39,6 +42,8 @@ pub struct Network {
     pub(self) on_host: Option<Listeners>,
     pub(self) in_session: Option<Listeners>,
     pub(self) published: Published,
+    /// UDP that is let out.
+    pub relay: Relay,
 }
 
 impl Network {
@@ -47,6 +52,14 @@ impl Network {
         let inner = Inner::new(Link::new(link));
         let namespaces = inner.namespaces()?;
         let (on_host, in_session) = (Listeners::of_host().ok(), Listeners::of_session(&inner).ok());
-        Ok(Network { inner, namespaces, names, on_host, in_session, published: Published::default() })
+        Ok(Network {
+            inner,
+            namespaces,
+            names,
+            on_host,
+            in_session,
+            published: Published::default(),
+            relay: Relay::default(),
+        })
     }
 }

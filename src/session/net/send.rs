@@ -5,11 +5,8 @@
 use super::address;
 use super::raw;
 use super::serving::Serving;
-use super::socket::{Place, Socket};
-use crate::common::access::Access;
-use crate::common::errno::Errno;
-use crate::common::net::Transport;
-use crate::session::decode::network::{Asked, Message};
+use super::socket::Socket;
+use crate::session::decode::network::Message;
 use crate::session::judge::{Approvals, Halt};
 use crate::session::listener::Answer;
 
@@ -38,36 +35,5 @@ impl Serving<'_> {
         }
         let way = self.way(socket, &message.to, approvals)?;
         self.begin(socket, way.place, |socket| raw::send(socket, &message.data, message.flags, &way.peer))
-    }
-
-    /// A datagram that would be cut is none.
-    pub(super) fn send_udp(
-        &self,
-        socket: &Socket,
-        message: &Message,
-        approvals: &mut Approvals,
-    ) -> Result<Answer, Halt> {
-        if !message.is_whole {
-            return Err(Errno::MSGSIZE.into());
-        }
-        if socket.place != Place::Session {
-            self.judge_udp(socket, &message.to, approvals)?;
-        }
-        self.target.confirm()?;
-        message.send(socket, &message.to)
-    }
-
-    pub(super) fn connect_udp(&self, socket: &Socket, bytes: &[u8], approvals: &mut Approvals) -> Result<Answer, Halt> {
-        if socket.place != Place::Session && !address::is_unspecified(bytes) {
-            self.judge_udp(socket, bytes, approvals)?;
-        }
-        self.native(socket, &Asked::Connect(bytes.to_vec()))
-    }
-
-    /// The verdict on datagrams of a socket that the session was given.
-    fn judge_udp(&self, _: &Socket, bytes: &[u8], approvals: &mut Approvals) -> Result<(), Halt> {
-        let peer = address::of_bytes(bytes).map(address::meant).ok_or(Errno::INVAL)?;
-        self.permit(Access::Connect, self.destination(peer, Transport::Udp), approvals, || None)?;
-        Ok(())
     }
 }

@@ -33,7 +33,7 @@ impl Serving<'_> {
             (Asked::Listen(backlog), Sort::Tcp) => self.listen_tcp(socket, *backlog, approvals),
             (Asked::Send(message), Sort::Tcp) => self.send_tcp(socket, message, approvals),
             // No datagram of the session's own network leaves the session.
-            (Asked::Connect(address), Sort::Udp) => self.connect_udp(socket, address, approvals),
+            (Asked::Connect(address), Sort::Udp) => self.connect_udp(socket, asked, address, approvals),
             (Asked::Send(message), Sort::Udp) => self.send_udp(socket, message, approvals),
             (_, Sort::Udp | Sort::Echo | Sort::Netlink) if socket.place == Place::Session => self.native(socket, asked),
             (_, Sort::Udp | Sort::Echo | Sort::Netlink) => Err(Errno::ACCES.into()),
