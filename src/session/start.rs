@@ -17,7 +17,7 @@ use crate::common::path::RawPath;
 use crate::common::wire::{RunningCall, Start, ToCaller};
 use crate::policy::Profile;
 use crate::tool::busproxy::{self, Names};
-use crate::tool::descriptors::{unfit_for_stdio, unfit_to_pass};
+use crate::tool::descriptors::{sends_anywhere, unfit_for_stdio, unfit_to_pass};
 use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{CallOrder, FromCall, ToCall, ToInit};
 
@@ -83,7 +83,8 @@ pub fn start(session: &Session, place: Place, order: Order, caller: &CallerLink)
     let Order { start, files, passed, parent, is_from_inside } = order;
     let [cwd, stdio @ ..] = files;
     for (fd, stream) in stdio.iter().zip(["stdin", "stdout", "stderr"]) {
-        if let Some(what) = unfit_for_stdio(fd) {
+        let judges_sockets = session.performer().unix().is_some();
+        if let Some(what) = unfit_for_stdio(fd).or_else(|| sends_anywhere(fd).filter(|_| judges_sockets)) {
             return Err(StartError::Stdio { stream, what });
         }
     }

@@ -87,17 +87,23 @@ pub fn unfit_for_stdio(fd: &OwnedFd) -> Option<&'static str> {
 
 /// Why a descriptor of the caller's cannot be passed on to a tool besides stdio; `None` if it can.
 pub fn unfit_to_pass(fd: &OwnedFd) -> Option<&'static str> {
-    use rustix::net::SocketType;
     let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).unwrap_or_default();
     match unfit_for_stdio(fd) {
         None if rustix::termios::isatty(fd) => Some("a terminal, of which the session has its own"),
         // Its requests are no system calls (io_uring_setup(2), `IORING_SETUP_SQPOLL`).
         None if name.to_bytes() == b"anon_inode:[io_uring]" => Some("an io_uring"),
-        None => match rustix::net::sockopt::socket_type(fd) {
-            Ok(SocketType::STREAM | SocketType::SEQPACKET) | Err(_) => None,
-            Ok(_) => Some("a socket that can send to any address"),
-        },
+        None => sends_anywhere(fd),
         unfit => unfit,
+    }
+}
+
+/// Whether this is a socket that sends to whatever address sendmsg(2) names, which no filter sees; `None` for a stream, and for
+/// what is no socket.
+pub fn sends_anywhere(fd: &OwnedFd) -> Option<&'static str> {
+    use rustix::net::{SocketType, sockopt::socket_type};
+    match socket_type(fd) {
+        Ok(SocketType::STREAM | SocketType::SEQPACKET) | Err(_) => None,
+        Ok(_) => Some("a socket that can send to any address"),
     }
 }
 

@@ -4,9 +4,13 @@
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
 mod clients;
+mod loopback;
 mod names;
 #[path = "../support/mod.rs"]
 mod support;
+mod tcp;
+mod udp;
+mod unix;
 mod world;
 
 use std::process::ExitCode;
@@ -22,11 +26,14 @@ type Inside = (&'static str, fn(&[String]));
 const TESTS: &[(&str, &[Test])] = &[
     ("clients::asked", clients::asked::TESTS),
     ("clients::served", clients::served::TESTS),
+    ("loopback", loopback::TESTS),
     ("names", names::TESTS),
+    ("tcp", tcp::TESTS),
+    ("udp", udp::TESTS),
     ("world", world::TESTS),
 ];
 
-const INSIDE: &[&[Inside]] = &[names::INSIDE, world::INSIDE];
+const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
@@ -40,7 +47,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("failed at {}", panic.location().map(ToString::to_string).unwrap_or_default())
     }));
-    let tests = TESTS.iter().flat_map(|(module, tests)| {
+    let tests = TESTS.iter().chain(unix::TESTS).flat_map(|(module, tests)| {
         tests.iter().map(move |(name, test)| (format!("{module}::{name}"), Box::new(test) as Box<dyn FnOnce() + Send>))
     });
     let trials = tests.chain(clients::trials()).map(|(name, test)| {

@@ -28,6 +28,9 @@ use crate::tool::busproxy::BUS_DIRECTORY;
 /// Trees that root mounted for the session alone; a socket in one is the session's.
 const OWN_TREES: [&str; 4] = ["/tmp", "/dev/shm", "/run", BUS_DIRECTORY];
 
+/// Where gated has its sockets outside of sessions.
+const OWN_SOCKETS: [&str; 2] = ["/run/gated", "/var/run/gated"];
+
 /// What a path of a socket led to.
 #[derive(Debug)]
 pub struct Pinned {
@@ -96,8 +99,10 @@ impl UnixSockets {
         (kind == FileType::Socket).then_some(Pinned { handle, path })
     }
 
+    /// What is known to be behind a socket of the host's. gated's own are as little for a tool as the system's.
     pub fn service(&self, path: &RawPath) -> Option<Service> {
-        self.services.of(path)
+        let own = OWN_SOCKETS.iter().any(|tree| path.is_within(&RawPath::from(*tree)));
+        self.services.of(path).or(own.then_some(Service::SystemBus))
     }
 
     /// `EACCES` for a socket that was made in another network namespace than the session's: there, names without a file are

@@ -11,7 +11,7 @@ mod datagram;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt};
 
 use super::Run;
@@ -62,6 +62,11 @@ impl<'a> Run<'a> {
         let permit = if sockets.is_of_the_session(peer)? {
             self.judge().permit_within_session()
         } else {
+            // A socket with several names could be judged by another one than its service's.
+            let stat = rustix::fs::fstat(&peer.handle).map_err(Errno::from)?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_nlink > 1 {
+                return Err(Errno::ACCES.into());
+            }
             let wanted = Wanted::socket(operation, peer.path.clone(), sockets.service(&peer.path));
             self.judge().permit(self.target, &[wanted], approvals, foresee)?
         };
