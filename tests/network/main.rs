@@ -18,8 +18,12 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] =
-    &[("clients::asked", clients::asked::TESTS), ("clients::served", clients::served::TESTS), ("world", world::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[
+    ("clients::asked", clients::asked::TESTS),
+    ("clients::served", clients::served::TESTS),
+    ("clients::waiting", clients::waiting::TESTS),
+    ("world", world::TESTS),
+];
 
 const INSIDE: &[&[Inside]] = &[world::INSIDE];
 
