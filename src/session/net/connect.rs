@@ -16,6 +16,7 @@ use crate::common::errno::Errno;
 use crate::common::net::Transport;
 use crate::session::judge::{Approvals, Halt};
 use crate::session::listener::Answer;
+use crate::session::pool::aside;
 
 /// A connection that may be made.
 pub(super) struct Way {
@@ -84,6 +85,7 @@ impl Serving<'_> {
         place: Place,
         connect: impl FnOnce(&Socket) -> Result<u32, Errno>,
     ) -> Result<Answer, Halt> {
+        let _aside = waits(socket).then(aside);
         if socket.place == place {
             self.target.confirm()?;
             return Ok(Answer::Value(connect(socket)?));
@@ -102,11 +104,18 @@ impl Serving<'_> {
 /// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it waits
 /// for a connection where a blocking socket's would. `None` for one that has no connection.
 pub(super) fn settled(socket: &Socket) -> Option<Answer> {
+    // Only one that is connecting, or was, waits.
+    let _aside = (waits(socket) && socket.local().is_ok_and(|local| local.port() != 0)).then(aside);
     match raw::connect(socket, &UNSUITABLE) {
         Err(Errno::AFNOSUPPORT) => None,
         Err(errno) => Some(Answer::Errno(errno)),
         Ok(()) => Some(Answer::Value(0)),
     }
+}
+
+/// Whether the kernel keeps whoever connects this socket.
+fn waits(socket: &Socket) -> bool {
+    !rustix::fs::fcntl_getfl(socket).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK))
 }
 
 /// The error that a connection would meet before its first packet. A datagram socket tells, and sends nothing.

@@ -92,8 +92,8 @@ fn others_go_on() {
                   \x20   started.release()\n\
                   \x20   s.connect(address)\n\
                   started = threading.Semaphore(0)\n\
-                  for _ in range(150): threading.Thread(target=wait, daemon=True).start()\n\
-                  for _ in range(150): started.acquire()\n\
+                  for _ in range(300): threading.Thread(target=wait, daemon=True).start()\n\
+                  for _ in range(300): started.acquire()\n\
                   for number in range(100):\n\
                   \x20   s = socket.create_connection(('www.example.org', 80)); s.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n'); s.recv(10)\n\
                   \x20   open('file', 'w').write('x'); os.rename('file', 'other')\n\
