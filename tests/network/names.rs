@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("a_slow_person_sees_one_question_for_all_retries", slow_person),
     ("a_no_holds_for_the_name_with_and_without_a_search_domain", search_domains),
     ("yes_for_one_attempt_is_for_the_whole_look_up", once),
+    ("a_question_ends_with_whoever_asked", killed),
     ("nothing_of_a_tool_leaves_but_an_allowed_name", tunnels),
     ("a_service_is_judged_as_its_host", services),
     ("every_other_resolver_is_the_sessions_own", other_resolvers),
@@ -231,6 +232,20 @@ fn once() {
     outcome.assert(questions(&outcome) == ["www.example.org"], "one question");
     let out = outcome.out();
     outcome.assert(out.contains(&WWW.to_string()) && out.contains(&WWW6.to_string()), "both families");
+}
+
+fn killed() {
+    let world = World::new();
+    let mut sandbox = sandbox(&world, "ask", "");
+    sandbox.answers(&SESSION.replace("300ms", "60s"));
+    // The first stays a zombie while the second asks.
+    let script = "import os, subprocess\n\
+                  for n in range(2):\n\
+                  \x20   one = subprocess.Popen(['getent', 'hosts', 'www.example.org'])\n\
+                  \x20   try: one.communicate(timeout=3)\n\
+                  \x20   except subprocess.TimeoutExpired: os.kill(one.pid, 9)\n";
+    let outcome = sandbox.run(&["/usr/bin/python3", "-c", script]);
+    outcome.assert(questions(&outcome) == ["www.example.org"; 2], "the first question was withdrawn");
 }
 
 fn search_domains() {

@@ -9,11 +9,12 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Dir, Mode, OFlags, openat, readlinkat};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::packet::Carrier;
-use crate::common::errno::Errno;
 use crate::common::id::CallId;
 use crate::common::net::canonical;
 use crate::common::request::Who;
@@ -21,6 +22,7 @@ use crate::session::calls::{Call, Calls};
 use crate::session::held::Held;
 use crate::session::judge::Halt;
 use crate::session::procthread::ProcThread;
+use crate::session::sys;
 use crate::session::target::Unreadable;
 
 /// Of a table of sockets; some 150 bytes each.
@@ -29,6 +31,8 @@ const TABLE_BYTES: usize = 1 << 20;
 const SOCKETS_AT_MOST: usize = 8;
 /// Processes that asked last, in which the next socket is looked for first.
 const REMEMBERED: usize = 16;
+const MISSING_REMEMBERED: usize = 64;
+const MISSING_FOR: Duration = Duration::from_secs(1);
 /// Descriptors of one process that are looked at.
 const DESCRIPTORS_AT_MOST: usize = 65_536;
 
@@ -51,12 +55,16 @@ pub struct Finder {
     init: i32,
     user: u32,
     recent: Mutex<VecDeque<i32>>,
+    /// Sockets of which nobody was found to have a descriptor, and when: they may be on the way from one process to another.
+    missing: Mutex<VecDeque<(u64, Instant)>>,
 }
 
 /// A process of the session that has asked for a name.
 pub struct Asker {
     process: i32,
     pinned: ProcThread,
+    /// Readable when the process has ended, whoever has its id by then.
+    pidfd: OwnedFd,
     call: Arc<Call>,
     number: CallId,
 }
@@ -64,13 +72,13 @@ pub struct Asker {
 impl Finder {
     pub fn new(procfs: OwnedFd, calls: Arc<Calls>, init: i32) -> Finder {
         let user = rustix::process::geteuid().as_raw();
-        Finder { procfs, calls, init, user, recent: Mutex::default() }
+        Finder { procfs, calls, init, user, recent: Mutex::default(), missing: Mutex::default() }
     }
 
     /// The process that an answer would reach.
     pub fn find(&self, sender: &Sender) -> Option<Asker> {
         let inodes = self.inodes(sender);
-        if inodes.is_empty() {
+        if inodes.is_empty() || self.are_missing(&inodes) {
             return None;
         }
         let links: Vec<Vec<u8>> = inodes.iter().map(|inode| format!("socket:[{inode}]").into_bytes()).collect();
@@ -78,10 +86,33 @@ impl Finder {
         let known = recent.iter().copied().find_map(|process| self.asker(process, &links));
         let found = match known {
             Some(asker) => asker,
-            None => self.processes().into_iter().find_map(|process| self.asker(process, &links))?,
+            None => match self.processes().into_iter().find_map(|process| self.asker(process, &links)) {
+                Some(asker) => asker,
+                None => {
+                    self.miss(&inodes);
+                    return None;
+                }
+            },
         };
         self.remember(found.process);
         Some(found)
+    }
+
+    /// Whoever sends a flood from a socket that nobody has does not make us look through all processes for each.
+    fn are_missing(&self, inodes: &[u64]) -> bool {
+        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known =
+            |inode: &u64| missing.iter().any(|(other, since)| other == inode && since.elapsed() < MISSING_FOR);
+        inodes.iter().all(is_known)
+    }
+
+    fn miss(&self, inodes: &[u64]) {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        for inode in inodes {
+            missing.push_front((*inode, now));
+        }
+        missing.truncate(MISSING_REMEMBERED);
     }
 
     fn remember(&self, process: i32) {
@@ -116,6 +147,10 @@ impl Finder {
                     best.1.push(inode);
                 }
             }
+            // Of two that are connected to the same the kernel has none.
+            if best.0 == Fit::Peer {
+                break;
+            }
         }
         best.1
     }
@@ -141,9 +176,10 @@ impl Finder {
         }
         let call = self.calls.find(self.procfs.as_fd(), self.init, process)?;
         let number = call.of(self.procfs.as_fd(), process);
+        let pidfd = pidfd_open(Pid::from_raw(process)?, PidfdFlags::empty()).ok()?;
         // While what is pinned can be read, the number was its own.
         pinned.status().ok()?;
-        Some(Asker { process, pinned, call, number })
+        Some(Asker { process, pinned, pidfd, call, number })
     }
 }
 
@@ -266,11 +302,7 @@ impl Held for Asker {
 
     /// Nothing is held but the answer, so signals need none; whoever is dead needs none either.
     fn look(&self) -> Result<(), Halt> {
-        match self.pinned.status() {
-            Ok(_) => Ok(()),
-            Err(rustix::io::Errno::SRCH | rustix::io::Errno::NOENT) => Err(Halt::Gone),
-            Err(_) => Err(Errno::ACCES.into()),
-        }
+        if sys::is_alive(&self.pidfd) { Ok(()) } else { Err(Halt::Gone) }
     }
 }
 

@@ -4,6 +4,7 @@
 //! hostile process; a name is judged before anything of it leaves the machine. What is not known to be allowed is refused.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::rc::Rc;
@@ -25,10 +26,13 @@ use super::packet::{Carrier, Decoded, Query, Reason, Reply, decode};
 use super::question::{Meaning, meaning};
 use super::upstream::{Settings, Upstream};
 use super::verdicts::{AT_A_TIME, Bench, Verdict, Verdicts};
+use crate::common::id::CallId;
 use crate::common::net::HostName;
 
 /// Questions that are being answered at a time; another is told that the resolver is busy.
 const QUESTIONS_AT_MOST: usize = 512;
+/// Of these, questions of one call about allowed names: a server that is silent keeps them for long.
+const ASKING_OF_ONE_CALL: usize = 256;
 /// Connections at a time; another is closed.
 const STREAMS_AT_MOST: usize = 64;
 /// How long a connection may say nothing (RFC 7766, 6.2.3).
@@ -86,6 +90,7 @@ async fn serve<B: Bench>(order: Order<B>) -> io::Result<()> {
         upstream: RefCell::default(),
         questions: Cell::new(0),
         streams: Cell::new(0),
+        asking: RefCell::default(),
     });
     let mut tasks = Vec::new();
     for socket in datagrams {
@@ -111,6 +116,34 @@ struct Server<B> {
     upstream: RefCell<Option<Rc<Upstream>>>,
     questions: Cell<usize>,
     streams: Cell<usize>,
+    asking: RefCell<HashMap<CallId, usize>>,
+}
+
+/// One of the questions of a call that the host's servers are asked, or that are answered from what they said.
+struct Asking<'a>(&'a RefCell<HashMap<CallId, usize>>, CallId);
+
+impl<'a> Asking<'a> {
+    /// `None` if the call has so many that others would have none.
+    fn begin(asking: &'a RefCell<HashMap<CallId, usize>>, call: CallId) -> Option<Asking<'a>> {
+        let mut counts = asking.borrow_mut();
+        let count = counts.entry(call).or_default();
+        (*count < ASKING_OF_ONE_CALL).then(|| {
+            *count = count.saturating_add(1);
+            Asking(asking, call)
+        })
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut counts = self.0.borrow_mut();
+        let left = counts.get(&self.1).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            counts.remove(&self.1);
+        } else {
+            counts.insert(self.1, left);
+        }
+    }
 }
 
 /// One of a limited number.
@@ -253,9 +286,16 @@ impl<B: Bench> Server<B> {
 
     async fn look_up(&self, judged: &HostName, asked: &HostName, kind: RecordType, sender: &Sender) -> Option<Reply> {
         let settings = self.settings();
-        if let Some(reply) = without_answer(self.verdicts.on(sender, judged, &settings.search).await) {
-            return reply;
-        }
+        let call = match self.verdicts.on(sender, judged, &settings.search).await {
+            Verdict::Allowed(call) => call,
+            Verdict::Nobody => return None,
+            // A program that is told so tries no other server for long, where after a silence it would.
+            Verdict::Denied => return Some(Reply::because(ResponseCode::Refused, Reason::Prohibited)),
+            Verdict::TooMany => return Some(Reply::because(ResponseCode::ServFail, Reason::NotReady)),
+        };
+        let Some(_place) = Asking::begin(&self.asking, call) else {
+            return Some(Reply::because(ResponseCode::ServFail, Reason::NotReady));
+        };
         let Some(upstream) = self.upstream() else {
             return Some(Reply::because(ResponseCode::ServFail, Reason::NetworkError));
         };
@@ -278,7 +318,7 @@ impl<B: Bench> Server<B> {
             return Some(HostName::parse(b"localhost").map_or(Reply::default(), |own| pointer(name, &own)));
         }
         match self.verdicts.on_address(sender, address) {
-            Verdict::Allowed => {}
+            Verdict::Allowed(_) => {}
             Verdict::Nobody => return None,
             // Whose name nobody may ask for has none: programs then show the address, and at once.
             Verdict::Denied | Verdict::TooMany => return Some(Reply::of(ResponseCode::NXDomain)),
@@ -301,17 +341,6 @@ impl<B: Bench> Server<B> {
             *upstream = Upstream::new((*settings).clone()).ok().map(Rc::new);
         }
         upstream.clone()
-    }
-}
-
-/// `None` where the name is allowed; else what is sent back, if anything.
-fn without_answer(verdict: Verdict) -> Option<Option<Reply>> {
-    match verdict {
-        Verdict::Allowed => None,
-        Verdict::Nobody => Some(None),
-        // A program that is told so tries no other server for long, where after a silence it would.
-        Verdict::Denied => Some(Some(Reply::because(ResponseCode::Refused, Reason::Prohibited))),
-        Verdict::TooMany => Some(Some(Reply::because(ResponseCode::ServFail, Reason::NotReady))),
     }
 }
 

@@ -20,6 +20,8 @@ pub const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// Names of one call that are judged at a time; a program has answers before it asks for more.
 const OF_ONE_CALL: usize = 24;
+/// Questions of one call that wait for verdicts, on the same name too: others have their places left.
+const WAITING_OF_ONE_CALL: usize = 128;
 /// Names that are judged at a time.
 pub const AT_A_TIME: usize = 64;
 /// Of what is remembered; beyond it all of its kind is forgotten, which asks again.
@@ -63,7 +65,8 @@ pub trait Bench: Send + Sync + 'static {
 /// What the sender of a query is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Allowed,
+    /// For this call.
+    Allowed(CallId),
     Denied,
     /// There is nobody to answer to.
     Nobody,
@@ -113,16 +116,17 @@ impl<B: Bench> Verdicts<B> {
             match self.join(&key) {
                 Joined::Full => return Verdict::TooMany,
                 Joined::Waits(said) => match said.await {
-                    Ok(Said::Yes | Said::Once) => return Verdict::Allowed,
+                    Ok(Said::Yes | Said::Once) => return Verdict::Allowed(key.0),
                     Ok(Said::No) => return Verdict::Denied,
                     // Who asked first is gone; this one is not.
                     Ok(Said::Gone) | Err(_) => {}
                 },
                 Joined::First => {
                     let said = self.judge(asker, &key.1).await;
+                    let call = key.0;
                     self.remember(key, said, search);
                     return match said {
-                        Said::Yes | Said::Once => Verdict::Allowed,
+                        Said::Yes | Said::Once => Verdict::Allowed(call),
                         Said::No => Verdict::Denied,
                         Said::Gone => Verdict::Nobody,
                     };
@@ -135,7 +139,7 @@ impl<B: Bench> Verdicts<B> {
     pub fn on_address(&self, sender: &Sender, address: std::net::IpAddr) -> Verdict {
         match self.bench.find(sender) {
             None => Verdict::Nobody,
-            Some(asker) if self.bench.allows_address(&asker, address) => Verdict::Allowed,
+            Some(asker) if self.bench.allows_address(&asker, address) => Verdict::Allowed(self.bench.call(&asker)),
             Some(_) => Verdict::Denied,
         }
     }
@@ -148,27 +152,34 @@ impl<B: Bench> Verdicts<B> {
             return Some(Verdict::Denied);
         }
         if state.approved.get(key).is_some_and(is_new) {
-            return Some(Verdict::Allowed);
+            return Some(Verdict::Allowed(key.0));
         }
         if state.allowed.contains(key) && self.bench.still_allows(asker, &key.1) {
-            return Some(Verdict::Allowed);
+            return Some(Verdict::Allowed(key.0));
         }
         let was_denied = |name: HostName| state.denied.get(&(key.0, name)).is_some_and(is_new);
         let is_denied_otherwise = state.words.get(key).is_some_and(is_new)
             || search.iter().filter_map(|suffix| without(&key.1, suffix)).any(was_denied);
         // The same look-up of the program, under another name: nobody is asked again, but policy may have its own word.
         is_denied_otherwise
-            .then(|| if self.bench.still_allows(asker, &key.1) { Verdict::Allowed } else { Verdict::Denied })
+            .then(|| if self.bench.still_allows(asker, &key.1) { Verdict::Allowed(key.0) } else { Verdict::Denied })
     }
 
     fn join(&self, key: &Key) -> Joined {
         let mut state = self.state.borrow_mut();
+        let of_call = state.open.iter().filter(|(open, _)| open.0 == key.0);
+        let (open, waiting) = of_call.fold((0_usize, 0_usize), |(open, waiting), (_, others)| {
+            (open.saturating_add(1), waiting.saturating_add(others.len()))
+        });
+        if open.saturating_add(waiting) >= WAITING_OF_ONE_CALL {
+            return Joined::Full;
+        }
         if let Some(waiting) = state.open.get_mut(key) {
             let (send, receive) = oneshot::channel();
             waiting.push(send);
             return Joined::Waits(receive);
         }
-        if state.open.keys().filter(|open| open.0 == key.0).count() >= OF_ONE_CALL {
+        if open >= OF_ONE_CALL {
             return Joined::Full;
         }
         state.open.insert(key.clone(), Vec::new());
