@@ -398,6 +398,97 @@ fn what_a_person_would_tell_apart_is_several_prompts() {
     }
 }
 
+/// An answer that was given for a name says nothing of an address that is not public, whatever leads there.
+#[test]
+fn a_yes_to_a_host_covers_what_was_shown_and_no_more() {
+    let host = || connect("104.16.1.34:443", &["registry.npmjs.org"]);
+    for other in [
+        connect("10.0.0.5:443", &["registry.npmjs.org"]),
+        connect("127.0.0.1:443", &["registry.npmjs.org"]),
+        connect("169.254.169.254:443", &["registry.npmjs.org"]),
+        connect("104.16.1.34:80", &["registry.npmjs.org"]),
+        connect("104.16.1.34:443", &[]),
+        connect("104.16.1.34:443", &["evil.example", "registry.npmjs.org"]),
+        look_up("www.npmjs.org"),
+    ] {
+        assert_eq!(prompts([host(), other.clone()]).1, [(1, Outcome::Approved)], "{other:?}");
+    }
+    for (wide, covered, left) in [
+        (
+            Width::Host,
+            connect("104.16.1.34:80", &["registry.npmjs.org"]),
+            connect("104.16.1.34:80", &["www.npmjs.org"]),
+        ),
+        (
+            Width::Domain,
+            connect("104.16.1.36:80", &["www.npmjs.org"]),
+            connect("104.16.1.34:80", &["npmjs.org.evil.example"]),
+        ),
+    ] {
+        let (mut pending, now) = (pending(), Instant::now());
+        for (number, request) in (1..).zip([host(), covered, left]) {
+            pending.ask(Request { id: RequestId(number), ..request }, now).unwrap();
+        }
+        let effects = pending.answer(RequestId(1), Answer::Session(wide), "t", false, now).unwrap();
+        assert_eq!(settled(&effects), [(1, Outcome::Approved), (2, Outcome::Granted)], "{wide}");
+    }
+}
+
+/// What is not offered is no answer, whoever sends it.
+#[test]
+fn a_wider_answer_than_was_offered_is_a_no() {
+    for (request, width) in [
+        (connect("192.0.2.7:443", &[]), Width::Domain),
+        (connect("192.0.2.7:443", &["someone.github.io"]), Width::Tree),
+        (connect("192.0.2.7:443", &["co.uk"]), Width::Domain),
+        (connect("127.0.0.1:5432", &[]), Width::Host),
+        (connect("169.254.169.254:80", &[]), Width::Host),
+        (to(Operation::Listen, named("127.0.0.1:3000", &[])), Width::Host),
+        (socket("/run/docker.sock", Some(Service::Docker)), Width::Host),
+        (Request { remember: Lifetime::Attempt, ..connect("192.0.2.7:443", &["a.example.org"]) }, Width::Host),
+    ] {
+        let (mut pending, now) = (pending(), Instant::now());
+        let effects = pending.ask(request.clone(), now).unwrap();
+        let shown = effects.iter().find_map(|effect| match effect {
+            Effect::Show(prompt) => Some(prompt.offers.iter().any(|offer| offer.width == width)),
+            _ => None,
+        });
+        assert_eq!(shown, Some(false), "{request:?}");
+        let effects = pending.answer(request.id, Answer::Session(width), "t", true, now).unwrap();
+        assert_eq!(settled(&effects), [(request.id.0, Outcome::NotPermitted)], "{request:?}");
+    }
+}
+
+/// What a yes covers is said by the broker as policy has it, and it is on the page whatever the size.
+#[test]
+fn every_width_says_whose_hosts_it_covers() {
+    let (mut pending, now) = (pending(), Instant::now());
+    let effects = pending.ask(connect("104.16.1.34:443", &[&long_name()]), now).unwrap();
+    let prompt = effects
+        .into_iter()
+        .find_map(|effect| match effect {
+            Effect::Show(prompt) => Some(*prompt),
+            _ => None,
+        })
+        .unwrap();
+    assert_eq!(
+        prompt.offers.last().map(|offer| (offer.width, offer.scope.as_str())),
+        Some((Width::Domain, "evil.example:*, *.evil.example:*"))
+    );
+    for columns in [40, 60, 80, 132] {
+        let mut dialog = Dialog::new(&prompt, false);
+        for offer in &prompt.offers {
+            assert_eq!(dialog.width(), offer.width);
+            let shown = draw::page(&prompt, &dialog, columns, 60).unwrap().join("\n");
+            let covers = shown.split("yes covers").nth(1).unwrap().replace(['\n', ' '], "");
+            // Where there is no room for it there is a key.
+            let is_shown = covers.contains("evil.example:*") || columns < 60 && covers.contains("m=more");
+            assert!(offer.width == Width::Exact || is_shown, "{columns} {}:\n{shown}", offer.width);
+            dialog.input(typed(b"w\r"));
+        }
+    }
+}
+
 #[test]
 fn an_answer_for_one_attempt_is_for_the_address_that_was_shown() {
     let attempt = |address| Request { remember: Lifetime::Attempt, ..connect(address, &["registry.npmjs.org"]) };

@@ -87,6 +87,17 @@ impl Arguments {
         self.profile.clone().unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()))
     }
 
+    /// The published addresses, each once.
+    pub fn published(&self) -> Vec<SocketAddr> {
+        let mut addresses: Vec<SocketAddr> = Vec::with_capacity(self.publish.len());
+        for &address in &self.publish {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
+    }
+
     pub fn consent(&self) -> Consent {
         self.consent.clone().unwrap_or(Consent::Auto)
     }

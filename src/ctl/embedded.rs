@@ -77,7 +77,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         ProfileSelector::Name(_) => None,
     };
     let mut profile = start::load_profile(&caller, selector, &directory)?;
-    publish::check(&profile, &arguments.publish)?;
+    let publish = arguments.published();
+    publish::check(&profile, &publish)?;
     let consent = arguments.consent();
     let places = Places { home: Some(profile.home.clone()), workspace: profile.workspace.clone() };
     let asked = records::open_consent(&caller, &places, &consent)?;
@@ -91,10 +92,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
     let order = Order::new(&command, caller.environment_for(&environment), &directory, passed)?;
 
-    for address in &arguments.publish {
+    for address in &publish {
         eprintln!("gated-run: {}", published(*address));
     }
-    let given = Given { publish: arguments.publish, ssh_agent: caller.ssh_agent(&environment) };
+    let given = Given { publish, ssh_agent: caller.ssh_agent(&environment) };
     let started = start::start(&caller, &profile, &directory, &order, given)?;
     leave_root(&caller.invoking, false)?;
     debug!(session = %started.session, "started");

@@ -98,7 +98,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
             profiles,
             home,
             user: caller.other_user().map(str::to_owned),
-            given: Given { publish: arguments.publish.clone(), ssh_agent: caller.ssh_agent(&environment) },
+            given: Given { publish: arguments.published(), ssh_agent: caller.ssh_agent(&environment) },
         }),
     };
     // What is executed, which the person at the terminal may change.
@@ -106,7 +106,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
     if let (true, Place::New(opening)) = (arguments.new_session, &place) {
         let session = runtime.block_on(async { Service::connect().await?.open_session(opening).await })?;
-        tell_published(&arguments.publish);
+        tell_published(&arguments.published());
         println!("{session}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -117,7 +117,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         let (link, running) = hand_over(&service, &order, &place).await?;
         let Running { session, events, notes: of_policy } = running;
         debug!(%session, "gatedd has taken the command");
-        tell_published(&arguments.publish);
+        tell_published(&arguments.published());
         for note in of_policy {
             eprintln!("gated-run: note: {note}");
         }

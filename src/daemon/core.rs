@@ -240,8 +240,7 @@ impl Core {
         };
         let of = |live: Rc<Live>| {
             let grants = live.view.grants.borrow().clone();
-            let grants = grants.into_iter().filter(|held| !held.grant.is_over());
-            grants.map(move |held| (Rc::clone(&live), held))
+            grants.into_iter().filter(|held| !held.grant.is_over()).map(move |held| (Rc::clone(&live), held))
         };
         Ok(sessions.into_iter().flat_map(of).collect())
     }

@@ -240,7 +240,7 @@ mod tests {
             what,
             [
                 "connect to registry.npmjs.org:443 (2 times)",
-                "exchange UDP datagrams with registry.npmjs.org:443/udp",
+                "exchange UDP datagrams with registry.npmjs.org:443",
                 "look up registry.npmjs.org",
                 "listen on 127.0.0.1:3000",
                 "talk to /run/docker.sock (@docker)",

@@ -137,6 +137,7 @@ fn equal(a: &Request, b: &Request) -> bool {
         && a.is_directory == b.is_directory
         && a.level == b.level
         && a.remember == b.remember
+        && a.remember_for == b.remember_for
         && a.group == b.group
         && same_command
         && same_destination(a, b)

@@ -64,6 +64,16 @@ fn is_localhost(ip: IpAddr) -> bool {
     ip == IpAddr::V4(Ipv4Addr::LOCALHOST) || ip == IpAddr::V6(Ipv6Addr::LOCALHOST)
 }
 
+/// Where a connection to this address goes, and by what other address rules may call that: connect(2) takes the unspecified
+/// address for this machine, and gateways an IPv6 address for the IPv4 address in it.
+fn leads_to(ip: IpAddr) -> (Option<IpAddr>, Option<IpAddr>) {
+    match ip {
+        IpAddr::V4(four) if four.is_unspecified() => (Some(Ipv4Addr::LOCALHOST.into()), Some(ip)),
+        IpAddr::V6(six) if six.is_unspecified() => (Some(Ipv6Addr::LOCALHOST.into()), Some(ip)),
+        _ => (Some(ip), embedded_v4(ip)),
+    }
+}
+
 fn is_special(name: &HostName) -> bool {
     LOCALHOST.as_ref().is_some_and(|localhost| name == localhost || name.is_below(localhost))
 }
@@ -73,6 +83,8 @@ struct Seen<'a> {
     policy: &'a Policy,
     hosts: &'a Hosts,
     ip: Option<IpAddr>,
+    /// Another address that leads to the same; rules that ask or deny mean it, too.
+    also: Option<IpAddr>,
     transport: Transport,
     /// What holds where no rule speaks.
     otherwise: (Level, Source),
@@ -109,11 +121,10 @@ impl<'a> Seen<'a> {
         self.hosts.by_address(ip, &counts)
     }
 
-    /// Rules that ask or deny also mean what leads to the same: an IPv4 address inside of an IPv6 address, and under `*` an
-    /// address without a name.
+    /// Rules that ask or deny also mean what leads to the same, and under `*` an address without a name.
     fn meant(&self, by: Option<By<'_>>, port: u16) -> Option<&'a Entry> {
-        let ip = self.ip?;
-        let inner = embedded_v4(ip).and_then(|inner| self.by_address(inner, by, port, Level::Ask));
+        self.ip?;
+        let inner = self.also.and_then(|also| self.by_address(also, by, port, Level::Ask));
         let counts = |entry: &Entry| {
             entry.level >= Level::Ask && self.is_at(entry, port) && !self.is_hole(entry, by, false, port)
         };
@@ -223,7 +234,11 @@ impl Policy {
             Transport::Udp => (Level::Deny, Source::Udp),
             Transport::Tcp => (level, Source::Default),
         };
-        Seen { policy: self, hosts, ip: destination.ip(), transport: destination.transport, otherwise }
+        let (ip, also) = match destination.ip() {
+            Some(ip) if access == Access::Connect => leads_to(ip),
+            ip => (ip, None),
+        };
+        Seen { policy: self, hosts, ip, also, transport: destination.transport, otherwise }
     }
 
     /// The verdict, and the name that it is about.
@@ -269,7 +284,7 @@ impl Policy {
         let name = LOCALHOST.as_ref().filter(|name| counted.contains(name));
         let reached = Reached { name, ip: Some(ip), port: Some(port), transport: seen.transport };
         counted.iter().any(|own| Some(*own) != name)
-            || seen.by_address(ip, None, port, Level::Allow).is_some()
+            || seen.ip.is_some_and(|ip| seen.by_address(ip, None, port, Level::Allow).is_some())
             || name.is_some_and(|name| seen.by_name(By { name, counts: true }, port).is_some())
             || asking.grants.speaks_of_host(asking.access, asking.call, &|scope| asking.covers(scope, &reached))
     }

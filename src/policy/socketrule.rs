@@ -15,7 +15,13 @@ use super::model::{BusNames, Rule};
 use super::sockets::is_never_reached;
 
 /// Names that start programs outside of the session, or answer its questions.
-const NEVER_TALKED_TO: [&str; 3] = ["org.freedesktop.systemd1", "org.freedesktop.DBus", bus::BUS_NAME];
+const NEVER_TALKED_TO: [&str; 5] = [
+    "org.freedesktop.systemd1",
+    "org.freedesktop.Flatpak",
+    "org.freedesktop.portal.Flatpak",
+    "org.freedesktop.DBus",
+    bus::BUS_NAME,
+];
 
 /// What a rule on sockets speaks of.
 #[derive(Default)]

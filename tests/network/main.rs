@@ -4,9 +4,12 @@
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
 mod clients;
+mod loopback;
 mod names;
 #[path = "../support/mod.rs"]
 mod support;
+mod tcp;
+mod udp;
 mod unix;
 mod world;
 
@@ -23,11 +26,15 @@ type Inside = (&'static str, fn(&[String]));
 const TESTS: &[(&str, &[Test])] = &[
     ("clients::asked", clients::asked::TESTS),
     ("clients::served", clients::served::TESTS),
+    ("loopback", loopback::TESTS),
     ("names", names::TESTS),
+    ("tcp", tcp::TESTS),
+    ("udp", udp::TESTS),
+    ("clients::waiting", clients::waiting::TESTS),
     ("world", world::TESTS),
 ];
 
-const INSIDE: &[&[Inside]] = &[names::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
+const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();

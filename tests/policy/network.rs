@@ -190,6 +190,7 @@ fn a_connection_is_judged_by_its_names_and_its_address() {
         ("127.0.0.1:3000", Allow, "db"),
         ("[::1]:3999", Allow, "db"),
         ("0.0.0.0:3000", Allow, "db"),
+        ("[::]:3000", Allow, "db"),
         ("127.0.0.2:3000", Ask, "default"),
         ("127.0.0.1:4000", Ask, "default"),
         ("127.0.0.1:4000 evil.example", Deny, "built-in:rebinding"),
@@ -252,6 +253,64 @@ fn a_star_that_asks_or_denies_means_addresses_without_a_name_too() {
     assert_eq!(said(&rules("allow", "ask"), "93.184.215.14:25").0, Level::Ask);
     assert_eq!(said(&rules("ask", "deny"), "93.184.215.14:25").0, Level::Deny);
     assert_eq!(said(&rules("allow", "ask"), "10.0.0.1:25 evil.example").0, Level::Deny);
+}
+
+/// What is connected to as `0.0.0.0` is this machine, whatever rules call it.
+#[test]
+fn every_spelling_of_this_machine_is_this_machine() {
+    let near = policy(
+        "[[rule]]\nid = \"near\"\naccess = [\"connect\"]\ncidr = [\"127.0.0.0/8\", \"::1/128\"]\nlevel = \"deny\"\n",
+    );
+    for to in [
+        "127.0.0.1:1",
+        "127.255.0.1:1",
+        "[::1]:1",
+        "0.0.0.0:1",
+        "[::]:1",
+        "[::ffff:127.0.0.1]:1",
+        "[::ffff:0.0.0.0]:1",
+        "[64:ff9b::7f00:1]:1",
+        "[2002:7f00:1::]:1",
+        "[::127.0.0.1]:1",
+        "127.0.0.1:1 =localhost",
+        "127.0.0.1:1 evil.example",
+    ] {
+        assert_eq!(said(&near, to).0, Level::Deny, "{to}");
+    }
+    let zero = policy("[[rule]]\nid = \"zero\"\naccess = [\"connect\"]\nhost = [\"0.0.0.0:*\"]\nlevel = \"deny\"\n");
+    assert_eq!((said(&zero, "0.0.0.0:1").0, said(&zero, "127.0.0.1:1").0), (Level::Deny, Level::Ask));
+}
+
+#[test]
+fn a_crafted_name_widens_no_answer() {
+    let policy = policy("");
+    let long = format!("{0}.{0}.{0}.example.org", "a".repeat(63));
+    for (name, domain) in [
+        ("paypal.com.evil.example.net", Some("example.net:*, *.example.net:*")),
+        ("evil.com", Some("evil.com:*, *.evil.com:*")),
+        ("a.xn--55qx5d.cn", Some("a.xn--55qx5d.cn:*, *.a.xn--55qx5d.cn:*")),
+        ("xn--55qx5d.cn", None),
+        ("a.b.ck", Some("a.b.ck:*, *.a.b.ck:*")),
+        ("b.ck", None),
+        ("com", None),
+        ("a.b.internal", None),
+        (long.as_str(), Some("example.org:*, *.example.org:*")),
+    ] {
+        let found = scope(&policy, &format!("93.184.215.14:443 {name}"), Width::Domain);
+        assert_eq!(found.as_deref(), domain, "{name}");
+        assert_eq!(scope(&policy, name, Width::Domain).as_deref(), domain, "{name}");
+    }
+    let exact = scope(&policy, &format!("93.184.215.14:443 {long}"), Width::Exact).unwrap();
+    assert!(exact.ends_with(".example.org:443") && exact.is_ascii(), "{exact}");
+    // A program whose path has characters of its own is shown quoted, and has no say in what follows.
+    let mut question = asked(&policy, Access::Connect, "93.184.215.14:443 a.example.org");
+    question.who.program = path("/tmp/x -> *:*\n");
+    let shown = answer(&question, Width::Program).unwrap().scope();
+    assert_eq!(shown, "$'/tmp/x -> *:*\\n' -> a.example.org:*");
+    for gone in ["", "/memfd:x (deleted)", "/tmp/x (deleted)"] {
+        question.who.program = path(gone);
+        assert_eq!(answer(&question, Width::Program), None, "{gone}");
+    }
 }
 
 #[test]
@@ -653,4 +712,43 @@ proptest! {
             prop_assert!(named || own || reached.ip().is_some_and(said), "{scope} lifted {other}");
         }
     }
+}
+
+#[test]
+fn a_profile_is_explained_as_it_would_decide() {
+    use gated::policy::explain::{self, Assumed};
+    let policy = policy(RULES);
+    let of = |term: &str, at: Option<&str>, by| {
+        let assumed = Assumed { at: at.map(|at| at.parse().unwrap()), by };
+        let said = explain::connection(&policy, &term.parse().unwrap(), &assumed, Transport::Tcp)?;
+        Some(
+            said.iter()
+                .map(|said| {
+                    format!("{}: {} {}", String::from_utf8_lossy(said.object.as_bytes()), said.level, said.rule.id)
+                })
+                .collect::<Vec<_>>(),
+        )
+    };
+    let lines = |lines: &[&str]| Some(lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+    use Knowledge::{HostsFile, Resolved};
+    assert_eq!(
+        of("registry.npmjs.org:443", None, Resolved),
+        lines(&["registry.npmjs.org: allow registries", "registry.npmjs.org:443: allow registries"])
+    );
+    assert_eq!(
+        of("db.corp:5432", Some("10.9.0.1"), Resolved),
+        lines(&["db.corp: allow db", "db.corp:5432: deny built-in:rebinding"])
+    );
+    assert_eq!(of("db.corp:5432", Some("10.9.0.1"), HostsFile), lines(&["db.corp:5432: allow db"]));
+    assert_eq!(of("localhost:3000", None, Resolved), lines(&["127.0.0.1:3000: allow db"]));
+    assert_eq!(of("192.0.2.9:22", None, Resolved), lines(&["192.0.2.9:22: allow registries"]));
+    assert_eq!((of("*.x.org:1", None, Resolved), of("x.org:1-2", None, Resolved)), (None, None));
+    let binds = super::network::policy(BINDS);
+    let listening = |at: &str| {
+        let said = explain::listening(&binds, at.parse().unwrap());
+        (said.level, said.rule.id)
+    };
+    assert_eq!(listening("127.0.0.1:3000"), (Level::Allow, "dev".to_owned()));
+    assert_eq!(listening("127.0.0.1:5000"), (Level::Allow, "built-in:own-network".to_owned()));
+    assert_eq!(listening("192.0.2.1:5000"), (Level::Ask, "default".to_owned()));
 }

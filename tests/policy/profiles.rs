@@ -556,8 +556,16 @@ fn strict_asks_for_each_host_and_denies_what_is_near() {
     let strict = policy("strict");
     assert_eq!(reached(&strict, "93.184.215.14:443 registry.npmjs.org").0, Ask);
     assert_eq!(reached(&strict, "registry.npmjs.org").0, Ask);
-    for to in ["10.0.0.1:80", "127.0.0.1:80", "[::1]:80", "[fe80::1]:80", "169.254.169.254:80", "93.184.215.14:53/udp"]
-    {
+    for to in [
+        "10.0.0.1:80",
+        "127.0.0.1:80",
+        "0.0.0.0:80",
+        "[::]:80",
+        "[::1]:80",
+        "[fe80::1]:80",
+        "169.254.169.254:80",
+        "93.184.215.14:53/udp",
+    ] {
         assert_eq!(reached(&strict, to).0, Deny, "{to}");
     }
     for at in

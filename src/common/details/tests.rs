@@ -67,7 +67,6 @@ fn prompt() -> impl Strategy<Value = Prompt> {
             group: None,
             execution: (words.0 == Access::Exec).then(|| Box::new(execution)),
             destination: matches!(words.0, Access::Connect | Access::Bind).then(|| Box::new(destination)),
-            remember_for: None,
             service: (words.0 == Access::Unix).then(|| Service::ALL[service]),
             remember_for: (rest.4 % 2 == 0).then(|| Duration::from_secs(rest.5)),
         };

@@ -85,11 +85,13 @@ impl HostName {
     /// The domain that somebody registered (public suffix list): `npmjs.org` of `registry.npmjs.org`, and of itself.
     /// `None` for a public suffix and for a single label.
     pub fn registrable(&self) -> Option<HostName> {
-        let domain = psl::domain(self.0.as_bytes())?;
-        // A suffix that nobody listed is as good as none: `host.internal` is below `internal`.
-        let known = domain.suffix().is_known() || self.labels().count() > 2;
-        let name = std::str::from_utf8(domain.as_bytes()).ok()?;
-        (known && name.contains('.')).then(|| HostName(name.to_owned()))
+        // The list has its suffixes in Unicode.
+        let (unicode, valid) = idna::domain_to_unicode(&self.0);
+        let domain = psl::domain(unicode.as_bytes()).filter(|domain| valid.is_ok() && domain.suffix().is_known())?;
+        let labels = domain.as_bytes().iter().filter(|&&byte| byte == b'.').count().saturating_add(1);
+        let above = self.labels().count().checked_sub(labels)?;
+        let name: Vec<&str> = self.labels().skip(above).collect();
+        (labels > 1).then(|| HostName(name.join(".")))
     }
 }
 
@@ -378,5 +380,18 @@ mod tests {
         assert_eq!(of("co.uk"), None);
         assert_eq!(of("someone.github.io").as_deref(), Some("someone.github.io"));
         assert_eq!(of("localhost"), None);
+        // Nobody registers what the list does not know.
+        assert_eq!(of("host.internal"), None);
+        assert_eq!(of("a.host.internal"), None);
+        // Suffixes beyond ASCII: 公司.cn and рф.
+        assert_eq!(of("xn--55qx5d.cn"), None);
+        assert_eq!(of("a.b.xn--55qx5d.cn").as_deref(), Some("b.xn--55qx5d.cn"));
+        assert_eq!(of("www.example.xn--p1ai").as_deref(), Some("example.xn--p1ai"));
+        // Wildcards of the list, and their exceptions.
+        assert_eq!(of("b.ck"), None);
+        assert_eq!(of("a.b.ck").as_deref(), Some("a.b.ck"));
+        assert_eq!(of("x.www.ck").as_deref(), Some("www.ck"));
+        assert_eq!(of("bucket.s3.amazonaws.com").as_deref(), Some("bucket.s3.amazonaws.com"));
+        assert_eq!(of("s3.amazonaws.com"), None);
     }
 }

@@ -7,6 +7,7 @@ use crate::common::access::Access;
 use crate::common::consent::Offer;
 use crate::common::decision::Width;
 use crate::common::exec::Execution;
+use crate::common::net::Transport;
 use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
 use crate::common::text::{self, Untrusted};
@@ -17,9 +18,11 @@ pub use net::{Line, called, lines, place, who_reaches};
 /// other objects to lines of their own.
 pub fn intent(request: &Request, limit: usize) -> String {
     match (&request.destination, request.service) {
-        (Some(destination), _) => net::intent(request.access, request.operation, destination, limit),
-        (None, Some(service)) => format!("talk to {}", net::called(service)),
-        (None, None) => deed(request).to_owned(),
+        (Some(destination), _) if net::is_about(request) => {
+            net::intent(request.access, request.operation, destination, limit)
+        }
+        (_, Some(service)) if request.access == Access::Unix => format!("talk to {}", net::called(service)),
+        _ => deed(request).to_owned(),
     }
 }
 
@@ -97,6 +100,7 @@ pub fn reach(request: &Request, width: Width) -> &'static str {
     match (width, request.access, request.is_directory) {
         (Width::Exact, Access::Exec, _) => "this command, word for word",
         (Width::Exact, Access::Connect, _) if request.operation == Operation::LookUp => "this name, at any port",
+        (Width::Exact, Access::Connect | Access::Bind, _) if is_udp(request) => "this host and port, by UDP",
         (Width::Exact, Access::Connect, _) if is_named(request) => "this host and port",
         (Width::Exact, Access::Connect | Access::Bind, _) => "this address and port",
         (Width::Exact, Access::Unix, _) => "this socket",
@@ -123,6 +127,10 @@ pub fn longest_for(request: &Request) -> Option<String> {
         _ => (seconds, "second"),
     };
     Some(format!("{number} {unit}{} at the most", if number == 1 { "" } else { "s" }))
+}
+
+fn is_udp(request: &Request) -> bool {
+    request.destination.as_ref().is_some_and(|destination| destination.transport == Transport::Udp)
 }
 
 /// Whether it has a name that a person would know it by.

@@ -112,17 +112,22 @@ pub fn called(service: Service) -> &'static str {
     }
 }
 
+/// Whether a request is one of those that a destination is of.
+pub fn is_about(request: &Request) -> bool {
+    matches!(request.access, Access::Connect | Access::Bind)
+}
+
 /// What is to be said of a destination or a socket, in order; empty for requests that are about neither.
 pub fn lines(request: &Request) -> Vec<Line> {
     match (&request.destination, request.access) {
         (Some(destination), Access::Bind) => of_listening(destination),
-        (Some(destination), _) => of_reaching(destination),
-        (None, Access::Unix) => {
+        (Some(destination), Access::Connect) => of_reaching(destination),
+        (_, Access::Unix) => {
             let socket = text::escaped(request.object.as_bytes());
             let means = request.service.map(|service| Line::new("means", true, service.meaning().to_owned()));
             std::iter::once(Line::new("socket", true, socket)).chain(means).collect()
         }
-        (None, _) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 

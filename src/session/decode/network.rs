@@ -12,8 +12,8 @@ use crate::session::target::{Target, Unreadable};
 /// `sizeof(struct sockaddr_storage)`.
 const ADDRESS_BYTES: usize = 128;
 /// Data of one message: more than any datagram, and as much of a stream as a socket takes at once. A stream's call that is
-/// given more sends a part.
-const DATA_BYTES: usize = 1 << 20;
+/// given more sends a part. Every thread of a session may have as much here.
+const DATA_BYTES: usize = 1 << 18;
 /// `UIO_MAXIOV`, linux/uio.h.
 const PARTS: u64 = 1024;
 /// `struct msghdr` and `struct iovec` of 64 bits.

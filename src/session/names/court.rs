@@ -71,6 +71,10 @@ impl Bench for Court {
         Said::No
     }
 
+    fn learnt(&self, name: &HostName, addresses: &[IpAddr]) {
+        self.performer.let_udp_out(name, addresses);
+    }
+
     fn allows_address(&self, asker: &Asker, address: IpAddr) -> bool {
         // No connection goes to port 0: rules that speak of all ports of an address are meant.
         let at = SocketAddr::new(address, 0);

@@ -262,7 +262,9 @@ impl<B: Bench> Server<B> {
         let found = upstream.look_up(asked, kind).await;
         // What a service's own labels lead to is no address of the host that was judged, but where it says so.
         if judged == asked || matches!(kind, RecordType::HTTPS | RecordType::SVCB) {
+            let addresses: Vec<IpAddr> = found.addresses.iter().map(|(address, _)| *address).collect();
             self.known.learn(judged, found.addresses.into_iter());
+            self.verdicts.learnt(judged, &addresses);
         }
         Some(found.reply)
     }

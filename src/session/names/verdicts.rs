@@ -55,6 +55,9 @@ pub trait Bench: Send + Sync + 'static {
 
     /// Whether policy allows an address without a question. Does not wait, but for the records.
     fn allows_address(&self, asker: &Self::Asker, address: std::net::IpAddr) -> bool;
+
+    /// A name leads to these addresses, and whoever asked is told next.
+    fn learnt(&self, _name: &HostName, _addresses: &[std::net::IpAddr]) {}
 }
 
 /// What the sender of a query is told.
@@ -90,6 +93,11 @@ pub struct Verdicts<B> {
 }
 
 impl<B: Bench> Verdicts<B> {
+    /// See [`Bench::learnt`].
+    pub fn learnt(&self, name: &HostName, addresses: &[std::net::IpAddr]) {
+        self.bench.learnt(name, addresses);
+    }
+
     pub fn new(bench: Arc<B>) -> Rc<Verdicts<B>> {
         Rc::new(Verdicts { bench, state: RefCell::default(), threads: Semaphore::new(AT_A_TIME) })
     }

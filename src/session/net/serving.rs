@@ -4,12 +4,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
 use super::Network;
 use super::raw;
 use super::socket::{Place, Socket, Sort};
 use crate::common::access::Access;
 use crate::common::errno::Errno;
-use crate::common::net::{Destination, Transport};
+use crate::common::net::{Destination, Knowledge, Transport};
 use crate::common::request::Operation;
 use crate::session::decode::network::Asked;
 use crate::session::judge::{Approvals, Halt, Judge, Permit, Wanted};
@@ -68,10 +70,22 @@ impl Serving<'_> {
     /// The address with the names that the session has for it.
     pub(super) fn destination(&self, address: SocketAddr, transport: Transport) -> Destination {
         let mut names = self.network.names.names_of(address.ip());
+        if names.iter().any(|named| named.by == Knowledge::Resolved) && is_of_this_machine(address) {
+            // Whoever owns a name says where it leads: not to this machine's services by one of its other addresses.
+            names.retain(|named| named.by != Knowledge::Resolved);
+        }
         if address.ip().is_loopback() && names.is_empty() {
             names.extend(super::names::localhost());
         }
         let hint = if names.is_empty() { self.network.names.hint_of(address.ip()) } else { None };
         Destination { hint, ..Destination::address(address, transport, names) }
     }
+}
+
+/// Whether the supervisor's own machine has this address: a datagram to it would come from it. Sends nothing.
+fn is_of_this_machine(address: SocketAddr) -> bool {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let Ok(probe) = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None) else { return false };
+    let sent_to = raw::connect(&probe, &super::address::to_bytes(address));
+    sent_to.is_ok() && super::socket::local(&probe).is_ok_and(|own| own.ip() == address.ip())
 }

@@ -4,20 +4,54 @@
 //! Runs as the user in the supervisor. Only connect(2) and sendto(2) come here; sendmsg(2) to an address reaches whom one of
 //! them, or a rule when the peer's name was looked up, has opened the way to.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use super::Network;
 use super::relay::{From, can_be_relayed};
 use super::serving::Serving;
 use super::socket::{Place, Socket};
 use super::{address, raw};
 use crate::common::access::{Access, Level};
 use crate::common::errno::Errno;
-use crate::common::net::{Destination, Transport};
+use crate::common::id::CallId;
+use crate::common::net::{Destination, HostName, Transport, canonical};
 use crate::common::request::Operation;
+use crate::policy::decide::Policy;
+use crate::policy::grants::Grants;
+use crate::policy::network::Reaching;
 use crate::session::decode::network::{Asked, Message};
 use crate::session::judge::{Approvals, Halt, Wanted};
 use crate::session::listener::Answer;
+
+impl Network {
+    /// Opens the ways that rules allow to everybody, at exact ports of this name: a program that only uses sendmsg(2) asks for
+    /// no other.
+    pub fn let_udp_out(&self, policy: &Policy, name: &HostName, addresses: &[IpAddr]) {
+        for (port, ip) in
+            exact_ports(policy, name).into_iter().flat_map(|port| addresses.iter().map(move |ip| (port, ip)))
+        {
+            let peer = SocketAddr::new(canonical(*ip), port);
+            let destination = Destination::address(peer, Transport::Udp, self.names.names_of(peer.ip()));
+            let reaching = Reaching { destination: &destination, program: &|| None };
+            let verdict = policy.decide_connect(&reaching, CallId(0), &Grants::new());
+            if verdict.level == Level::Allow && can_be_relayed(peer) {
+                // Who has the address inside has it: then nothing is let out.
+                let _ = self.relay.open(&self.inner, peer, From::Everybody);
+            }
+        }
+    }
+}
+
+/// The single ports of which rules for UDP to this name speak.
+fn exact_ports(policy: &Policy, name: &HostName) -> BTreeSet<u16> {
+    let rules = policy.profile().rules.iter().filter(|rule| rule.access.contains(&Access::Connect));
+    let terms =
+        rules.filter_map(|rule| rule.network.as_ref()).filter(|terms| terms.transports.contains(&Transport::Udp));
+    let hosts = terms.flat_map(|terms| &terms.hosts).filter(|term| term.ports.first() == term.ports.last());
+    hosts.filter(|term| term.matches_name(name, term.ports.first())).map(|term| term.ports.first()).collect()
+}
 
 impl Serving<'_> {
     /// What is denied is connected all the same: nothing is sent by it, and many programs only ask so which of their own

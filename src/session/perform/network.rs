@@ -1,12 +1,14 @@
 //! Sockets: TCP sockets are made in the host's network, whatever is done with one is done by [`crate::session::net`].
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use super::Run;
+use super::{Performer, Run};
 use crate::common::errno::Errno;
+use crate::common::net::HostName;
 use crate::session::decode::network::Asked;
 use crate::session::judge::{Approvals, Halt};
 use crate::session::listener::Answer;
@@ -15,6 +17,15 @@ use crate::session::net::socket::{Socket, Sort};
 
 /// `SOCK_TYPE_MASK`, include/linux/net.h.
 const TYPE: i32 = 0xf;
+
+impl Performer {
+    /// A name leads to these addresses: opens the ways for UDP that rules allow to whoever asks.
+    pub fn let_udp_out(&self, name: &HostName, addresses: &[IpAddr]) {
+        if let Some(network) = &self.network {
+            network.let_udp_out(self.judge.policy(), name, addresses);
+        }
+    }
+}
 
 impl Run<'_> {
     /// socket(2) of TCP, and of unix datagrams.
