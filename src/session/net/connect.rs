@@ -22,7 +22,7 @@ use crate::session::pool::aside;
 pub(super) struct Way {
     /// The network to make it in.
     pub place: Place,
-    /// As the tool wrote it.
+    /// As the tool wrote it, but never the unspecified address.
     pub peer: Vec<u8>,
 }
 
@@ -50,8 +50,13 @@ impl Serving<'_> {
     /// The verdict on a connection of a socket that has none.
     pub(super) fn way(&self, socket: &Socket, bytes: &[u8], approvals: &mut Approvals) -> Result<Way, Halt> {
         let written = address::parse(bytes, socket.domain)?;
-        let peer = address::to_bytes(written);
         let meant = address::meant(written);
+        // The unspecified address is, to the kernel, the one that the socket is bound to: what is judged is written out.
+        let peer = if written.ip().to_canonical().is_unspecified() {
+            address::to_bytes(address::for_domain(meant, socket.domain).ok_or(Errno::NETUNREACH)?)
+        } else {
+            address::to_bytes(written)
+        };
         let is_here = address::is_loopback(meant.ip()) || address::is_own(meant.ip());
         if (is_here || meant.port() == address::DOMAIN) && self.somebody_inside(meant) {
             return Ok(Way { place: Place::Session, peer });
