@@ -30,7 +30,7 @@ impl Serving<'_> {
         if address::is_unspecified(bytes) {
             return self.disconnect(socket, bytes);
         }
-        if let Some(answer) = settled(socket) {
+        if let Some(answer) = self.settled(socket) {
             return Ok(answer);
         }
         let way = self.way(socket, bytes, approvals)?;
@@ -77,6 +77,17 @@ impl Serving<'_> {
         self.network.in_session.as_ref().is_some_and(|inside| inside.at(address).is_ok_and(|found| found.is_some()))
     }
 
+    /// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it
+    /// waits for a connection where a blocking socket's would. `None` for one that has no connection.
+    pub(super) fn settled(&self, socket: &Socket) -> Option<Answer> {
+        let _connecting = self.target.call().connects();
+        match raw::connect(socket, &UNSUITABLE) {
+            Err(Errno::AFNOSUPPORT) => None,
+            Err(errno) => Some(Answer::Errno(errno)),
+            Ok(()) => Some(Answer::Value(0)),
+        }
+    }
+
     /// Does what connects, on the socket itself or, where that is in another network, on one that takes its place.
     pub(super) fn begin(
         &self,
@@ -86,26 +97,19 @@ impl Serving<'_> {
     ) -> Result<Answer, Halt> {
         if socket.place == place {
             self.target.confirm()?;
+            let _connecting = self.target.call().connects();
             return Ok(Answer::Value(connect(socket)?));
         }
         let moved = self.remade(socket, place)?;
         self.target.confirm()?;
+        let connecting = self.target.call().connects();
         let done = connect(&moved);
+        drop(connecting);
         // What has begun goes on in the new one; what has failed leaves the tool its own.
         if matches!(done, Ok(_) | Err(Errno::INPROGRESS | Errno::INTR)) {
             self.put_in_place(socket, &moved)?;
         }
         Ok(Answer::Value(done?))
-    }
-}
-
-/// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it waits
-/// for a connection where a blocking socket's would. `None` for one that has no connection.
-pub(super) fn settled(socket: &Socket) -> Option<Answer> {
-    match raw::connect(socket, &UNSUITABLE) {
-        Err(Errno::AFNOSUPPORT) => None,
-        Err(errno) => Some(Answer::Errno(errno)),
-        Ok(()) => Some(Answer::Value(0)),
     }
 }
 
