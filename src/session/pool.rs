@@ -5,10 +5,9 @@
 //! and leaves nobody behind starts another. An attempt that waits for a person, a fifo or a slow disk therefore holds up
 //! nobody but its own thread.
 
-use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
 use super::calls::Call;
 use super::decode::decode;
@@ -21,12 +20,10 @@ use super::sys;
 use super::target::{Target, Unreadable};
 use crate::common::errno::Errno;
 
-/// Threads of one listener; more attempts than these wait unreceived.
+/// Threads of one listener, but for those that wait for a peer in the network; more attempts than these wait unreceived.
 const THREADS_AT_MOST: usize = 192;
 /// Threads of all listeners of the session that are more than those that stay.
 const THREADS_OF_SESSION: usize = 1024;
-/// Threads of the session that wait for a connection at a time and are not counted among those above.
-const ASIDE_AT_MOST: usize = 4096;
 /// Threads that stay when there is nothing to do.
 const THREADS_KEPT: usize = 2;
 /// The deepest stack here is a walk with a few paths of 4 KiB.
@@ -34,47 +31,6 @@ const STACK_BYTES: usize = 256 * 1024;
 
 /// Threads of this process, which serves one session, that are more than those that stay.
 static ADDED: AtomicUsize = AtomicUsize::new(0);
-
-/// Threads of this process that stand [`aside`].
-static ASIDE: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    /// The pool that this thread serves, and whether it is counted among [`ADDED`].
-    static SERVED: RefCell<Option<(Weak<Pool>, bool)>> = const { RefCell::new(None) };
-}
-
-/// A thread that waits in the kernel for as long as the network likes, and is not counted meanwhile: another receives in its
-/// place.
-pub struct Aside(Arc<Pool>, bool);
-
-/// `None` where too many wait already; the thread is counted then as any other.
-pub fn aside() -> Option<Aside> {
-    let served = SERVED.with_borrow(|served| served.clone());
-    let (pool, is_added) = served.and_then(|(pool, is_added)| Some((pool.upgrade()?, is_added)))?;
-    if ASIDE.fetch_add(1, Ordering::SeqCst) >= ASIDE_AT_MOST {
-        ASIDE.fetch_sub(1, Ordering::SeqCst);
-        return None;
-    }
-    pool.threads.fetch_sub(1, Ordering::SeqCst);
-    if is_added {
-        ADDED.fetch_sub(1, Ordering::SeqCst);
-    }
-    if pool.receiving.load(Ordering::SeqCst) == 0 {
-        // Without it, whoever comes next waits for one that has ended its work.
-        let _ = pool.add_thread();
-    }
-    Some(Aside(pool, is_added))
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        self.0.threads.fetch_add(1, Ordering::SeqCst);
-        if self.1 {
-            ADDED.fetch_add(1, Ordering::SeqCst);
-        }
-        ASIDE.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 /// For a thread that seems to be gone. If it is, nobody hears it; if it only could not be looked at, it must not hang.
 const NOBODY: Answer = Answer::Errno(Errno::ACCES);
@@ -136,7 +92,6 @@ impl Pool {
         let Some(place) = Place::take(self) else { return Ok(()) };
         let pool = Arc::clone(self);
         let serve = move || {
-            SERVED.set(Some((Arc::downgrade(&pool), place.is_added)));
             if pool.prepare().is_ok() {
                 pool.serve();
             }
@@ -260,7 +215,8 @@ impl Place {
         let of_session = if is_added { ADDED.fetch_add(1, Ordering::SeqCst) } else { 0 };
         // Given back when it is dropped, one that was not to be had too.
         let place = Place { pool: Arc::clone(pool), is_added };
-        (before < THREADS_AT_MOST && of_session < THREADS_OF_SESSION).then_some(place)
+        let working = before.saturating_sub(pool.call.connecting());
+        (working < THREADS_AT_MOST && of_session < THREADS_OF_SESSION).then_some(place)
     }
 }
 

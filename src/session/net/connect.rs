@@ -16,7 +16,6 @@ use crate::common::errno::Errno;
 use crate::common::net::Transport;
 use crate::session::judge::{Approvals, Halt};
 use crate::session::listener::Answer;
-use crate::session::pool::aside;
 
 /// A connection that may be made.
 pub(super) struct Way {
@@ -31,7 +30,7 @@ impl Serving<'_> {
         if address::is_unspecified(bytes) {
             return self.disconnect(socket, bytes);
         }
-        if let Some(answer) = settled(socket) {
+        if let Some(answer) = self.settled(socket) {
             return Ok(answer);
         }
         let way = self.way(socket, bytes, approvals)?;
@@ -83,6 +82,17 @@ impl Serving<'_> {
         self.network.in_session.as_ref().is_some_and(|inside| inside.at(address).is_ok_and(|found| found.is_some()))
     }
 
+    /// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it
+    /// waits for a connection where a blocking socket's would. `None` for one that has no connection.
+    pub(super) fn settled(&self, socket: &Socket) -> Option<Answer> {
+        let _connecting = self.target.call().connects();
+        match raw::connect(socket, &UNSUITABLE) {
+            Err(Errno::AFNOSUPPORT) => None,
+            Err(errno) => Some(Answer::Errno(errno)),
+            Ok(()) => Some(Answer::Value(0)),
+        }
+    }
+
     /// Does what connects, on the socket itself or, where that is in another network, on one that takes its place.
     pub(super) fn begin(
         &self,
@@ -90,37 +100,22 @@ impl Serving<'_> {
         place: Place,
         connect: impl FnOnce(&Socket) -> Result<u32, Errno>,
     ) -> Result<Answer, Halt> {
-        let _aside = waits(socket).then(aside);
         if socket.place == place {
             self.target.confirm()?;
+            let _connecting = self.target.call().connects();
             return Ok(Answer::Value(connect(socket)?));
         }
         let moved = self.remade(socket, place)?;
         self.target.confirm()?;
+        let connecting = self.target.call().connects();
         let done = connect(&moved);
+        drop(connecting);
         // What has begun goes on in the new one; what has failed leaves the tool its own.
         if matches!(done, Ok(_) | Err(Errno::INPROGRESS | Errno::INTR)) {
             self.put_in_place(socket, &moved)?;
         }
         Ok(Answer::Value(done?))
     }
-}
-
-/// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it waits
-/// for a connection where a blocking socket's would. `None` for one that has no connection.
-pub(super) fn settled(socket: &Socket) -> Option<Answer> {
-    // Only one that is connecting, or was, waits.
-    let _aside = (waits(socket) && socket.local().is_ok_and(|local| local.port() != 0)).then(aside);
-    match raw::connect(socket, &UNSUITABLE) {
-        Err(Errno::AFNOSUPPORT) => None,
-        Err(errno) => Some(Answer::Errno(errno)),
-        Ok(()) => Some(Answer::Value(0)),
-    }
-}
-
-/// Whether the kernel keeps whoever connects this socket.
-fn waits(socket: &Socket) -> bool {
-    !rustix::fs::fcntl_getfl(socket).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK))
 }
 
 /// The error that a connection would meet before its first packet. A datagram socket tells, and sends nothing.

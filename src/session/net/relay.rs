@@ -159,8 +159,8 @@ impl Shared {
             for event in &ready {
                 let event: &epoll::Event = event;
                 match state.tokens.get(&event.data.u64()).copied() {
-                    Some(Token::Peer(peer)) => state.from_inside(&self.events, peer, &mut datagram),
-                    Some(Token::Sender(peer, source)) => state.from_outside(peer, source, &mut datagram),
+                    Some(Token::Peer(peer)) => state.pass_out(&self.events, peer, &mut datagram),
+                    Some(Token::Sender(peer, source)) => state.pass_in(peer, source, &mut datagram),
                     None => {}
                 }
             }
@@ -180,7 +180,7 @@ impl State {
     }
 
     /// What the session sends to a peer.
-    fn from_inside(&mut self, events: &OwnedFd, peer: SocketAddr, datagram: &mut [u8]) {
+    fn pass_out(&mut self, events: &OwnedFd, peer: SocketAddr, datagram: &mut [u8]) {
         for _ in 0..AT_ONCE {
             let Some(known) = self.peers.get_mut(&peer) else { return };
             let Ok((length, source)) = known.inside.recv_from(datagram) else { return };
@@ -213,7 +213,7 @@ impl State {
     }
 
     /// What a peer answers.
-    fn from_outside(&mut self, peer: SocketAddr, source: SocketAddr, datagram: &mut [u8]) {
+    fn pass_in(&mut self, peer: SocketAddr, source: SocketAddr, datagram: &mut [u8]) {
         let (Some(known), Some(sender)) = (self.peers.get_mut(&peer), self.senders.get_mut(&(peer, source))) else {
             return;
         };
