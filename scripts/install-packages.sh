@@ -60,6 +60,11 @@ systemd:systemd-analyze
 systemd-container:systemd-nspawn
 debootstrap:debootstrap
 dbus-daemon:dbus-daemon
+dbus-bin:dbus-send
+xdg-dbus-proxy:xdg-dbus-proxy
+openssh-client:ssh-agent
+gpg-agent:gpg-agent
+gpgconf:gpg-connect-agent
 man-db:man
 bash:bash
 zsh:zsh

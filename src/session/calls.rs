@@ -125,6 +125,17 @@ pub struct Call {
     opening: Arc<Opening>,
     /// The process trees below [`Call::main`] that have a number.
     known: Mutex<HashMap<Identity, CallId>>,
+    /// Threads of ours that wait for a peer in the network.
+    connecting: AtomicUsize,
+}
+
+/// A thread that may wait for a peer in the network for minutes, without work and without a place among those that work.
+pub struct Connecting<'a>(&'a AtomicUsize);
+
+impl Drop for Connecting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Call {
@@ -132,11 +143,22 @@ impl Call {
     pub fn new(place: Place, procfs: BorrowedFd<'_>, main: i32, opening: Arc<Opening>) -> Call {
         let leader = stat(procfs, main).map_or(main, |found| found.parent);
         let leader = (leader, stat(procfs, leader).map_or(0, |found| found.started));
-        Call { place, main, leader, opening, known: Mutex::default() }
+        Call { place, main, leader, opening, known: Mutex::default(), connecting: AtomicUsize::new(0) }
     }
 
     pub fn id(&self) -> CallId {
         self.place.id
+    }
+
+    /// The calling thread connects, until what is returned is dropped.
+    pub fn connects(&self) -> Connecting<'_> {
+        self.connecting.fetch_add(1, Ordering::SeqCst);
+        Connecting(&self.connecting)
+    }
+
+    /// How many threads do.
+    pub fn connecting(&self) -> usize {
+        self.connecting.load(Ordering::SeqCst)
     }
 
     /// The process that was started, in the supervisor's pid namespace.

@@ -113,6 +113,15 @@ struct Asker {
 struct Question {
     request: Arc<Request>,
     answer: Receiver<Decision>,
+    /// What the request was made of.
+    wanted: Wanted,
+    verdict: Verdict,
+}
+
+impl Question {
+    fn is_about(&self, wanted: &Wanted, verdict: &Verdict) -> bool {
+        self.wanted == *wanted && (self.verdict.level, self.verdict.basis) == (verdict.level, verdict.basis)
+    }
 }
 
 /// The judge of one session.
@@ -371,8 +380,11 @@ impl Judge {
         };
         let parked = self.parked().remove(&asker).map(|(_, question)| question);
         let question = match parked {
-            // A thread's number may have become another's.
-            Some(question) if question.request.who == who_of(target, wanted)? => question,
+            // A thread's number may have become another's, and its handler may have written another address into its
+            // memory: what was shown is what it wants now, whole, and by the same rule, or it is asked anew.
+            Some(question) if question.is_about(wanted, verdict) && question.request.who == who_of(target, wanted)? => {
+                question
+            }
             Some(other) => {
                 self.upstream.withdraw(other.request.id);
                 self.put_question(target, wanted, verdict)?
@@ -433,7 +445,7 @@ impl Judge {
         };
         let request = Arc::new(request);
         match self.upstream.ask(Arc::clone(&request)) {
-            Ok(answer) => Ok(Question { request, answer }),
+            Ok(answer) => Ok(Question { request, answer, wanted: wanted.clone(), verdict: *verdict }),
             Err(Unasked::NoBroker) => Err(Errno::ACCES.into()),
             Err(Unasked::TooMany) => {
                 self.record(target, wanted, verdict, request.call, Outcome::NotPermitted, "broker".to_owned())?;

@@ -20,7 +20,7 @@ use super::sys;
 use super::target::{Target, Unreadable};
 use crate::common::errno::Errno;
 
-/// Threads of one listener; more attempts than these wait unreceived.
+/// Threads of one listener, but for those that wait for a peer in the network; more attempts than these wait unreceived.
 const THREADS_AT_MOST: usize = 192;
 /// Threads of all listeners of the session that are more than those that stay.
 const THREADS_OF_SESSION: usize = 1024;
@@ -215,7 +215,8 @@ impl Place {
         let of_session = if is_added { ADDED.fetch_add(1, Ordering::SeqCst) } else { 0 };
         // Given back when it is dropped, one that was not to be had too.
         let place = Place { pool: Arc::clone(pool), is_added };
-        (before < THREADS_AT_MOST && of_session < THREADS_OF_SESSION).then_some(place)
+        let working = before.saturating_sub(pool.call.connecting());
+        (working < THREADS_AT_MOST && of_session < THREADS_OF_SESSION).then_some(place)
     }
 }
 

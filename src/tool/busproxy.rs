@@ -89,7 +89,7 @@ impl BusProxy {
             _ => BusProxyError::Start(error),
         })?;
         drop(command);
-        let mut proxy = BusProxy { child, alive: alive };
+        let mut proxy = BusProxy { child, alive };
         proxy.wait_until_ready()?;
         seal_bus_directory(Path::new(BUS_DIRECTORY))?;
         Ok(Some(proxy))

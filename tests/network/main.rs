@@ -30,6 +30,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("names", names::TESTS),
     ("tcp", tcp::TESTS),
     ("udp", udp::TESTS),
+    ("clients::waiting", clients::waiting::TESTS),
     ("world", world::TESTS),
 ];
 

@@ -340,7 +340,8 @@ t('restarted', lambda: at(True, 0))
 fn others_go_on() {
     let world = World::new();
     let script = "
-for _ in range(20): threading.Thread(target=lambda: tcp().connect_ex(SILENT), daemon=True).start()
+threading.stack_size(65536)
+for _ in range(300): threading.Thread(target=lambda: tcp().connect_ex(SILENT), daemon=True).start()
 begun = time.monotonic()
 for n in range(50):
     open('file', 'w').close(); os.unlink('file')

@@ -277,12 +277,12 @@ fn lasting() {
     let session = Supervised::start(&sandbox);
     let script = format!(
         "rm -f {INSIDE_SOCKET}; mv {INSIDE_SOCKET} /tmp/x; chmod 000 {INSIDE_SOCKET}; rmdir /run/gated; \
-         ln -s x /run/gated/y; touch /run/gated/z; ls -ln /run/gated | tail -n +2 | cut -d' ' -f1,3,4; ls /run/gated"
+         ln -s x /run/gated/y; touch /run/gated/z; ls -ln {INSIDE_SOCKET} | cut -d' ' -f1,3,4; ls /run/gated"
     );
     let mut call = session.call(&["sh", "-c", &script]);
     call.started();
     let out = call.rest();
-    let kept = format!("srw------- {} {}\ncall.sock\n", user::UID, user::GID);
+    let kept = format!("srw------- {} {}\nbus\ncall.sock\netc\n", user::UID, user::GID);
     assert!(out.ends_with(&kept), "{out}");
     let mut last = session.call(&sandbox.inside("call", &["true"]));
     last.started();

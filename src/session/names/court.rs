@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use super::asker::{Asker, Finder, Sender};
 use super::verdicts::{Bench, Said};
-use crate::common::access::Access;
+use crate::common::access::{Access, Level};
 use crate::common::errno::Errno;
 use crate::common::id::CallId;
 use crate::common::net::{Destination, HostName, Transport};
 use crate::common::request::Operation;
+use crate::policy::decide::Source;
+use crate::policy::grants::Grants;
+use crate::policy::network::Reaching;
 use crate::session::judge::{Approvals, Halt, Judge, Wanted};
 use crate::session::perform::Performer;
 
@@ -73,6 +76,13 @@ impl Bench for Court {
 
     fn learnt(&self, name: &HostName, addresses: &[IpAddr]) {
         self.performer.let_udp_out(name, addresses);
+    }
+
+    fn forbids(&self, name: &HostName) -> bool {
+        let destination = Destination::name(name.clone());
+        let reaching = Reaching { destination: &destination, program: &|| None };
+        let verdict = self.judge().policy().decide_connect(&reaching, CallId(0), &Grants::new());
+        verdict.level == Level::Deny && matches!(verdict.source, Source::Rule(_))
     }
 
     fn allows_address(&self, asker: &Asker, address: IpAddr) -> bool {

@@ -300,6 +300,10 @@ impl<B: Bench> Server<B> {
             return Some(Reply::because(ResponseCode::ServFail, Reason::NetworkError));
         };
         let found = upstream.look_up(asked, kind).await;
+        // A name that is denied is not reached behind another either (an alias that its owner points there).
+        if found.reply.answers.iter().any(|record| self.is_forbidden_alias(record)) {
+            return Some(Reply::because(ResponseCode::Refused, Reason::Prohibited));
+        }
         // What a service's own labels lead to is no address of the host that was judged, but where it says so.
         if judged == asked || matches!(kind, RecordType::HTTPS | RecordType::SVCB) {
             let addresses: Vec<IpAddr> = found.addresses.iter().map(|(address, _)| *address).collect();
@@ -307,6 +311,11 @@ impl<B: Bench> Server<B> {
             self.verdicts.learnt(judged, &addresses);
         }
         Some(found.reply)
+    }
+
+    fn is_forbidden_alias(&self, record: &Record) -> bool {
+        let RData::CNAME(target) = &record.data else { return false };
+        HostName::parse(target.0.to_ascii().as_bytes()).is_ok_and(|target| self.verdicts.forbids(&target))
     }
 
     async fn answer_reverse(&self, name: &Name, address: IpAddr, sender: &Sender) -> Option<Reply> {

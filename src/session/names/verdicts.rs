@@ -55,6 +55,9 @@ pub trait Bench: Send + Sync + 'static {
     /// The verdict, which may take until a person has answered.
     fn judge(&self, asker: &Self::Asker, name: &HostName) -> Said;
 
+    /// Whether a rule denies this name, whoever asks.
+    fn forbids(&self, name: &HostName) -> bool;
+
     /// Whether policy allows an address without a question. Does not wait, but for the records.
     fn allows_address(&self, asker: &Self::Asker, address: std::net::IpAddr) -> bool;
 
@@ -133,6 +136,11 @@ impl<B: Bench> Verdicts<B> {
                 }
             }
         }
+    }
+
+    /// Whether a rule denies this name, whoever asks.
+    pub fn forbids(&self, name: &HostName) -> bool {
+        self.bench.forbids(name)
     }
 
     /// Whether the name of an address may be asked for: never by a question.

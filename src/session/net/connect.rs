@@ -21,7 +21,7 @@ use crate::session::listener::Answer;
 pub(super) struct Way {
     /// The network to make it in.
     pub place: Place,
-    /// As the tool wrote it.
+    /// As the tool wrote it, but never the unspecified address.
     pub peer: Vec<u8>,
 }
 
@@ -30,7 +30,7 @@ impl Serving<'_> {
         if address::is_unspecified(bytes) {
             return self.disconnect(socket, bytes);
         }
-        if let Some(answer) = settled(socket) {
+        if let Some(answer) = self.settled(socket) {
             return Ok(answer);
         }
         let way = self.way(socket, bytes, approvals)?;
@@ -49,8 +49,13 @@ impl Serving<'_> {
     /// The verdict on a connection of a socket that has none.
     pub(super) fn way(&self, socket: &Socket, bytes: &[u8], approvals: &mut Approvals) -> Result<Way, Halt> {
         let written = address::parse(bytes, socket.domain)?;
-        let peer = address::to_bytes(written);
         let meant = address::meant(written);
+        // The unspecified address is, to the kernel, the one that the socket is bound to: what is judged is written out.
+        let peer = if written.ip().to_canonical().is_unspecified() {
+            address::to_bytes(address::for_domain(meant, socket.domain).ok_or(Errno::NETUNREACH)?)
+        } else {
+            address::to_bytes(written)
+        };
         let is_here = address::is_loopback(meant.ip()) || address::is_own(meant.ip());
         if (is_here || meant.port() == address::DOMAIN) && self.somebody_inside(meant) {
             return Ok(Way { place: Place::Session, peer });
@@ -77,6 +82,17 @@ impl Serving<'_> {
         self.network.in_session.as_ref().is_some_and(|inside| inside.at(address).is_ok_and(|found| found.is_some()))
     }
 
+    /// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it
+    /// waits for a connection where a blocking socket's would. `None` for one that has no connection.
+    pub(super) fn settled(&self, socket: &Socket) -> Option<Answer> {
+        let _connecting = self.target.call().connects();
+        match raw::connect(socket, &UNSUITABLE) {
+            Err(Errno::AFNOSUPPORT) => None,
+            Err(errno) => Some(Answer::Errno(errno)),
+            Ok(()) => Some(Answer::Value(0)),
+        }
+    }
+
     /// Does what connects, on the socket itself or, where that is in another network, on one that takes its place.
     pub(super) fn begin(
         &self,
@@ -86,26 +102,19 @@ impl Serving<'_> {
     ) -> Result<Answer, Halt> {
         if socket.place == place {
             self.target.confirm()?;
+            let _connecting = self.target.call().connects();
             return Ok(Answer::Value(connect(socket)?));
         }
         let moved = self.remade(socket, place)?;
         self.target.confirm()?;
+        let connecting = self.target.call().connects();
         let done = connect(&moved);
+        drop(connecting);
         // What has begun goes on in the new one; what has failed leaves the tool its own.
         if matches!(done, Ok(_) | Err(Errno::INPROGRESS | Errno::INTR)) {
             self.put_in_place(socket, &moved)?;
         }
         Ok(Answer::Value(done?))
-    }
-}
-
-/// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it waits
-/// for a connection where a blocking socket's would. `None` for one that has no connection.
-pub(super) fn settled(socket: &Socket) -> Option<Answer> {
-    match raw::connect(socket, &UNSUITABLE) {
-        Err(Errno::AFNOSUPPORT) => None,
-        Err(errno) => Some(Answer::Errno(errno)),
-        Ok(()) => Some(Answer::Value(0)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::common::net::{HostName, Knowledge, Named};
+use crate::common::net::Named;
 use crate::common::text::Untrusted;
 use crate::session::names::Known;
 
@@ -23,10 +23,4 @@ impl Names for Known {
     fn hint_of(&self, address: IpAddr) -> Option<Untrusted> {
         Known::hint_of(self, address)
     }
-}
-
-/// What every machine calls its own loopback, RFC 6761.
-pub fn localhost() -> Option<Named> {
-    let name = HostName::parse(b"localhost").ok()?;
-    Some(Named { name, by: Knowledge::HostsFile })
 }

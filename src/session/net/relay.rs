@@ -69,8 +69,8 @@ struct Peer {
 #[derive(Default)]
 struct OpenTo {
     everybody: bool,
-    /// Sockets of the session, by the ports that they were bound to when they were judged.
-    ports: HashSet<u16>,
+    /// Sockets of the session, by the addresses and ports that they send from.
+    sources: HashSet<SocketAddr>,
 }
 
 struct Sender {
@@ -85,8 +85,8 @@ struct Sender {
 pub enum From {
     /// A rule says so to whoever asks.
     Everybody,
-    /// The socket with this port, of which it was judged.
-    Port(u16),
+    /// The socket that sends from here (canonical), of which it was judged.
+    Source(SocketAddr),
 }
 
 /// Whether datagrams to this address could leave the session at all: not what every network has for itself, and not what is
@@ -95,6 +95,10 @@ pub fn can_be_relayed(peer: SocketAddr) -> bool {
     let is_broadcast = peer.ip() == IpAddr::V4(std::net::Ipv4Addr::BROADCAST);
     let is_inside = address::is_loopback(peer.ip()) || address::is_own(peer.ip()) || peer.port() == address::DOMAIN;
     !is_inside && !is_broadcast && !peer.ip().is_multicast() && peer.port() != 0
+}
+
+fn canonical_of(source: SocketAddr) -> SocketAddr {
+    SocketAddr::new(source.ip().to_canonical(), source.port())
 }
 
 impl Relay {
@@ -113,7 +117,7 @@ impl Relay {
             known.used = Instant::now();
             match from {
                 From::Everybody => known.open_to.everybody = true,
-                From::Port(port) => drop(known.open_to.ports.insert(port)),
+                From::Source(source) => drop(known.open_to.sources.insert(source)),
             }
         }
         Ok(())
@@ -155,8 +159,8 @@ impl Shared {
             for event in &ready {
                 let event: &epoll::Event = event;
                 match state.tokens.get(&event.data.u64()).copied() {
-                    Some(Token::Peer(peer)) => state.from_inside(&self.events, peer, &mut datagram),
-                    Some(Token::Sender(peer, source)) => state.from_outside(peer, source, &mut datagram),
+                    Some(Token::Peer(peer)) => state.pass_out(&self.events, peer, &mut datagram),
+                    Some(Token::Sender(peer, source)) => state.pass_in(peer, source, &mut datagram),
                     None => {}
                 }
             }
@@ -176,11 +180,11 @@ impl State {
     }
 
     /// What the session sends to a peer.
-    fn from_inside(&mut self, events: &OwnedFd, peer: SocketAddr, datagram: &mut [u8]) {
+    fn pass_out(&mut self, events: &OwnedFd, peer: SocketAddr, datagram: &mut [u8]) {
         for _ in 0..AT_ONCE {
             let Some(known) = self.peers.get_mut(&peer) else { return };
             let Ok((length, source)) = known.inside.recv_from(datagram) else { return };
-            if !known.open_to.everybody && !known.open_to.ports.contains(&source.port()) {
+            if !known.open_to.everybody && !known.open_to.sources.contains(&canonical_of(source)) {
                 continue;
             }
             known.used = Instant::now();
@@ -209,7 +213,7 @@ impl State {
     }
 
     /// What a peer answers.
-    fn from_outside(&mut self, peer: SocketAddr, source: SocketAddr, datagram: &mut [u8]) {
+    fn pass_in(&mut self, peer: SocketAddr, source: SocketAddr, datagram: &mut [u8]) {
         let (Some(known), Some(sender)) = (self.peers.get_mut(&peer), self.senders.get_mut(&(peer, source))) else {
             return;
         };

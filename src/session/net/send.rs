@@ -30,7 +30,7 @@ impl Serving<'_> {
             self.target.confirm()?;
             return message.send(socket, if connects { &message.to } else { &[] });
         }
-        if let Some(answer) = super::connect::settled(socket) {
+        if let Some(answer) = self.settled(socket) {
             return Ok(answer);
         }
         let way = self.way(socket, &message.to, approvals)?;

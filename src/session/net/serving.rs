@@ -74,9 +74,6 @@ impl Serving<'_> {
             // Whoever owns a name says where it leads: not to this machine's services by one of its other addresses.
             names.retain(|named| named.by != Knowledge::Resolved);
         }
-        if address.ip().is_loopback() && names.is_empty() {
-            names.extend(super::names::localhost());
-        }
         let hint = if names.is_empty() { self.network.names.hint_of(address.ip()) } else { None };
         Destination { hint, ..Destination::address(address, transport, names) }
     }

@@ -24,6 +24,7 @@ use crate::policy::network::Reaching;
 use crate::session::decode::network::{Asked, Message};
 use crate::session::judge::{Approvals, Halt, Wanted};
 use crate::session::listener::Answer;
+use crate::tool::network::{OWN_V4, OWN_V6};
 
 impl Network {
     /// Opens the ways that rules allow to everybody, at exact ports of this name: a program that only uses sendmsg(2) asks for
@@ -53,6 +54,17 @@ fn exact_ports(policy: &Policy, name: &HostName) -> BTreeSet<u16> {
     hosts.filter(|term| term.matches_name(name, term.ports.first())).map(|term| term.ports.first()).collect()
 }
 
+/// Where datagrams of a socket that is bound like this come from: of one that is bound to no address, from the session's own
+/// (the source of its only route).
+fn source(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip().to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => OWN_V4.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => OWN_V6.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
 impl Serving<'_> {
     /// What is denied is connected all the same: nothing is sent by it, and many programs only ask so which of their own
     /// addresses they would use (getaddrinfo(3) does). What is sent then is refused, in the session.
@@ -77,7 +89,7 @@ impl Serving<'_> {
         }
         self.permit_udp(peer, approvals)?;
         let answer = self.native(socket, asked)?;
-        self.network.relay.open(&self.network.inner, peer, From::Port(socket.local()?.port()))?;
+        self.network.relay.open(&self.network.inner, peer, From::Source(source(socket.local()?)))?;
         Ok(answer)
     }
 
@@ -91,27 +103,32 @@ impl Serving<'_> {
         if !message.is_whole {
             return Err(Errno::MSGSIZE.into());
         }
-        if let Some(peer) = address::of_bytes(&message.to).map(address::meant) {
+        let peer = address::of_bytes(&message.to).map(address::meant);
+        if peer.is_none() && socket.place != Place::Session {
+            // `udp_sendmsg` takes an address without a family for one of IPv4.
+            return Err(Errno::ACCES.into());
+        }
+        if let Some(peer) = peer {
             if socket.place != Place::Session {
                 self.permit_udp(peer, approvals)?;
             } else if can_be_relayed(peer) {
                 self.permit_udp(peer, approvals)?;
-                let port = self.port_of(socket)?;
-                self.network.relay.open(&self.network.inner, peer, From::Port(port))?;
+                let from = source(self.bound(socket)?);
+                self.network.relay.open(&self.network.inner, peer, From::Source(from))?;
             }
         }
         self.target.confirm()?;
         message.send(socket, &message.to)
     }
 
-    /// The port that the socket sends from: the kernel's choice, if it has not made one yet.
-    fn port_of(&self, socket: &Socket) -> Result<u16, Errno> {
+    /// What the socket is bound to: the kernel's choice of a port, if it has not made one yet.
+    fn bound(&self, socket: &Socket) -> Result<SocketAddr, Errno> {
         let local = socket.local()?;
         if local.port() == 0 {
             let any: IpAddr = if local.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
             raw::bind(socket, &address::to_bytes(SocketAddr::new(any, 0)))?;
         }
-        Ok(socket.local()?.port())
+        socket.local()
     }
 
     fn permit_udp(&self, peer: SocketAddr, approvals: &mut Approvals) -> Result<(), Halt> {

@@ -12,6 +12,7 @@ mod python;
 mod resolvers;
 pub mod served;
 mod shells;
+pub mod waiting;
 mod web;
 
 use case::Client;

@@ -62,7 +62,7 @@ fn in_use(errno: Errno) -> Errno {
 }
 
 fn is_bound(socket: &OwnedFd) -> bool {
-    let own = rustix::net::getsockname(socket).and_then(|address| SocketAddrUnix::try_from(address));
+    let own = rustix::net::getsockname(socket).and_then(SocketAddrUnix::try_from);
     own.is_ok_and(|address| !address.is_unnamed())
 }
 
