@@ -145,7 +145,7 @@ fn equal(a: &Request, b: &Request) -> bool {
         && (longest(a) != Lifetime::Attempt || same_attempt)
 }
 
-/// Whether a person would say the same of both: connections by one rule to one port of one name, though perhaps to several
+/// Whether a person would say the same of both: connections of one program by one rule to one port of one name, though perhaps to several
 /// of its addresses. Of addresses that are not public each is a place of its own, and so is every one where the answer
 /// holds for the attempt alone.
 fn same_destination(a: &Request, b: &Request) -> bool {
@@ -156,6 +156,8 @@ fn same_destination(a: &Request, b: &Request) -> bool {
     let is_public = [one, other].iter().all(|own| own.zone() == Some(Zone::Public)) && longest(a) != Lifetime::Attempt;
     a.operation == b.operation
         && a.rule == b.rule
+        // An answer may be for the program that was shown.
+        && a.who.program == b.who.program
         && one.transport == other.transport
         && one.port() == other.port()
         && (is_one_name && is_public || one.place == other.place)

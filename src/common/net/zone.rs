@@ -112,7 +112,11 @@ fn of_v6(address: Ipv6Addr) -> Zone {
 fn embedded(segments: [u16; 8]) -> Option<Ipv4Addr> {
     let (high, low) = match segments {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low] => (high, low),
+        // SIIT (RFC 2765).
+        [0, 0, 0, 0, 0xffff, 0, high, low] => (high, low),
         [0x2002, high, low, ..] => (high, low),
+        // Teredo (RFC 4380) has the bits inverted.
+        [0x2001, 0, _, _, _, _, high, low] => (!high, !low),
         _ => return None,
     };
     let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -147,6 +151,8 @@ mod tests {
             ("64:ff9b::a9fe:a9fe", Zone::Metadata),
             ("2002:a9fe:a9fe::1", Zone::Metadata),
             ("::a9fe:a9fe", Zone::Metadata),
+            ("::ffff:0:a9fe:a9fe", Zone::Metadata),
+            ("2001:0:1:2:3:4:5601:5601", Zone::Metadata),
             ("fd00:ec2::254", Zone::Metadata),
             ("168.63.129.16", Zone::Metadata),
             ("192.0.0.192", Zone::Metadata),

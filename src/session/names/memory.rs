@@ -18,6 +18,9 @@ pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Pairs of name and address; of more than these the oldest are forgotten.
 const PAIRS_AT_MOST: usize = 8192;
 
+/// Names of one address; of more the oldest are forgotten. A verdict looks at each.
+const NAMES_OF_ONE: usize = 64;
+
 /// One answer about one address.
 #[derive(Clone, Debug)]
 struct Entry {
@@ -53,8 +56,14 @@ impl Memory {
                     *old = Entry { until, ..entry };
                 }
                 None => {
-                    known.push(entry);
-                    self.pairs = self.pairs.saturating_add(1);
+                    let oldest = known.iter().enumerate().min_by_key(|(_, entry)| entry.number).map(|(at, _)| at);
+                    match oldest.filter(|_| known.len() >= NAMES_OF_ONE).and_then(|at| known.get_mut(at)) {
+                        Some(oldest) => *oldest = entry,
+                        None => {
+                            known.push(entry);
+                            self.pairs = self.pairs.saturating_add(1);
+                        }
+                    }
                 }
             }
             self.order.push_back((address, self.number));

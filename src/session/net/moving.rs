@@ -100,21 +100,23 @@ impl Serving<'_> {
         }
         for (epoll, registration) in polled {
             if let Ok(epoll) = self.target.duplicate(epoll) {
-                register(epoll, new, registration);
+                register(&epoll, new, registration);
             }
         }
         Ok(())
     }
 }
 
-/// On a thread of its own, whose table of descriptors becomes its own. A registration that cannot be made is as one of a file
-/// that is closed: nothing is heard of it.
-fn register(epoll: OwnedFd, socket: &Socket, registration: Registration) {
-    let socket = Arc::clone(&socket.file);
-    let run = move || raw::register(epoll.as_fd(), socket.as_fd(), registration);
-    if let Ok(thread) = std::thread::Builder::new().name("gated-epoll".to_owned()).stack_size(64 * 1024).spawn(run) {
-        let _ = thread.join();
-    }
+/// On a thread of its own, whose table of descriptors becomes its own: what is open here is closed here. A registration that
+/// cannot be made is as one of a file that is closed: nothing is heard of it.
+fn register(epoll: &OwnedFd, socket: &Socket, registration: Registration) {
+    std::thread::scope(|scope| {
+        let run = || raw::register(epoll.as_fd(), socket.as_fd(), registration);
+        let thread = std::thread::Builder::new().name("gated-epoll".to_owned()).stack_size(64 * 1024);
+        if let Ok(thread) = thread.spawn_scoped(scope, run) {
+            let _ = thread.join();
+        }
+    });
 }
 
 /// What differs from a fresh socket's own. An option that cannot be read or set is left as it is.

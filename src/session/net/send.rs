@@ -28,6 +28,8 @@ impl Serving<'_> {
         // Without fast open a stream has no use for an address; with it, and without an address, the kernel has no use for it.
         if !connects || message.to.is_empty() || address::is_unspecified(&message.to) {
             self.target.confirm()?;
+            // It may wait for whoever reads.
+            let _connecting = self.target.call().connects();
             return message.send(socket, if connects { &message.to } else { &[] });
         }
         if let Some(answer) = self.settled(socket) {

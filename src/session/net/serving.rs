@@ -11,7 +11,7 @@ use super::raw;
 use super::socket::{Place, Socket, Sort};
 use crate::common::access::Access;
 use crate::common::errno::Errno;
-use crate::common::net::{Destination, Knowledge, Transport};
+use crate::common::net::{Destination, Knowledge, Named, Transport};
 use crate::common::request::Operation;
 use crate::session::decode::network::Asked;
 use crate::session::judge::{Approvals, Halt, Judge, Permit, Wanted};
@@ -69,13 +69,21 @@ impl Serving<'_> {
 
     /// The address with the names that the session has for it.
     pub(super) fn destination(&self, address: SocketAddr, transport: Transport) -> Destination {
-        let mut names = self.network.names.names_of(address.ip());
+        let names = self.network.names_for(address);
+        let hint = if names.is_empty() { self.network.names.hint_of(address.ip()) } else { None };
+        Destination { hint, ..Destination::address(address, transport, names) }
+    }
+}
+
+impl Network {
+    /// The names that an address is judged by.
+    pub(super) fn names_for(&self, address: SocketAddr) -> Vec<Named> {
+        let mut names = self.names.names_of(address.ip());
         if names.iter().any(|named| named.by == Knowledge::Resolved) && is_of_this_machine(address) {
             // Whoever owns a name says where it leads: not to this machine's services by one of its other addresses.
             names.retain(|named| named.by != Knowledge::Resolved);
         }
-        let hint = if names.is_empty() { self.network.names.hint_of(address.ip()) } else { None };
-        Destination { hint, ..Destination::address(address, transport, names) }
+        names
     }
 }
 

@@ -34,7 +34,7 @@ impl Network {
             exact_ports(policy, name).into_iter().flat_map(|port| addresses.iter().map(move |ip| (port, ip)))
         {
             let peer = SocketAddr::new(canonical(*ip), port);
-            let destination = Destination::address(peer, Transport::Udp, self.names.names_of(peer.ip()));
+            let destination = Destination::address(peer, Transport::Udp, self.names_for(peer));
             let reaching = Reaching { destination: &destination, program: &|| None };
             let verdict = policy.decide_connect(&reaching, CallId(0), &Grants::new());
             if verdict.level == Level::Allow && can_be_relayed(peer) {
@@ -54,12 +54,12 @@ fn exact_ports(policy: &Policy, name: &HostName) -> BTreeSet<u16> {
     hosts.filter(|term| term.matches_name(name, term.ports.first())).map(|term| term.ports.first()).collect()
 }
 
-/// Where datagrams of a socket that is bound like this come from: of one that is bound to no address, from the session's own
+/// Where datagrams to `peer` (canonical) of a socket that is bound like this come from: of one that is bound to no address, from the session's own
 /// (the source of its only route).
-fn source(bound: SocketAddr) -> SocketAddr {
+fn source(bound: SocketAddr, peer: SocketAddr) -> SocketAddr {
     let ip = match bound.ip().to_canonical() {
-        IpAddr::V4(ip) if ip.is_unspecified() => OWN_V4.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => OWN_V6.into(),
+        ip if ip.is_unspecified() && peer.is_ipv4() => OWN_V4.into(),
+        ip if ip.is_unspecified() => OWN_V6.into(),
         ip => ip,
     };
     SocketAddr::new(ip, bound.port())
@@ -89,7 +89,7 @@ impl Serving<'_> {
         }
         self.permit_udp(peer, approvals)?;
         let answer = self.native(socket, asked)?;
-        self.network.relay.open(&self.network.inner, peer, From::Source(source(socket.local()?)))?;
+        self.network.relay.open(&self.network.inner, peer, From::Source(source(socket.local()?, peer)))?;
         Ok(answer)
     }
 
@@ -113,7 +113,7 @@ impl Serving<'_> {
                 self.permit_udp(peer, approvals)?;
             } else if can_be_relayed(peer) {
                 self.permit_udp(peer, approvals)?;
-                let from = source(self.bound(socket)?);
+                let from = source(self.bound(socket)?, peer);
                 self.network.relay.open(&self.network.inner, peer, From::Source(from))?;
             }
         }
