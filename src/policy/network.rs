@@ -121,15 +121,18 @@ impl<'a> Seen<'a> {
         self.hosts.by_address(ip, &counts)
     }
 
-    /// Rules that ask or deny also mean what leads to the same, and under `*` an address without a name.
+    /// Rules that ask or deny also mean what leads to the same, under `localhost` every loopback address, and under `*` an
+    /// address without a name.
     fn meant(&self, by: Option<By<'_>>, port: u16) -> Option<&'a Entry> {
-        self.ip?;
+        let ip = self.ip?;
         let inner = self.also.and_then(|also| self.by_address(also, by, port, Level::Ask));
         let counts = |entry: &Entry| {
             entry.level >= Level::Ask && self.is_at(entry, port) && !self.is_hole(entry, by, false, port)
         };
         let nameless = by.is_none_or(|by| !by.counts).then(|| self.hosts.of_every_name(&counts)).flatten();
-        stronger(inner, nameless)
+        // Who listens everywhere answers at each loopback address.
+        let own = LOCALHOST.as_ref().filter(|_| ip.is_loopback()).and_then(|name| self.hosts.by_name(name, &counts));
+        stronger(stronger(inner, nameless), own)
     }
 
     fn is_at(&self, entry: &Entry, port: u16) -> bool {

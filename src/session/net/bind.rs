@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use rustix::net::{SocketFlags, SocketType, socket_with};
+use rustix::net::{SocketFlags, SocketType, socket_with, sockopt};
 
 use super::address;
 use super::raw;
@@ -58,6 +58,10 @@ impl Serving<'_> {
         let bytes = address::to_bytes(wanted);
         let moved = if socket.place == place { None } else { Some(self.remade(socket, place)?) };
         let bound = moved.as_ref().unwrap_or(socket);
+        if was_judged {
+            // Others that share the port would have some of its connections, and it some of theirs (socket(7), `SO_REUSEPORT`).
+            sockopt::set_socket_reuseport(bound, false).map_err(Errno::from)?;
+        }
         let mut turn = self.network.published.turn();
         self.target.confirm()?;
         raw::bind(bound, &bytes)?;
