@@ -110,20 +110,24 @@ fn serve(cage: &Cage, links: &Supervisor) -> Result<(), LinkError> {
     children.thread_block().map_err(std::io::Error::from)?;
     let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(std::io::Error::from)?;
+    // A session with the host's network has nobody at the other end.
+    let mut sockets = Some(&links.sockets);
     loop {
-        let mut polled = [supervisor.as_fd(), ended.as_fd(), links.sockets.as_fd()]
-            .map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+        let watched = [Some(supervisor.as_fd()), Some(ended.as_fd()), sockets.map(AsFd::as_fd)];
+        let mut polled: Vec<PollFd<'_>> =
+            watched.into_iter().flatten().map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).collect();
         match poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let [order, child, socket] = polled.map(|one| !one.revents().is_empty());
+        let is_ready = |at: usize| polled.get(at).is_some_and(|one| !one.revents().is_empty());
+        let [order, child, socket] = [0, 1, 2].map(is_ready);
         if child {
             while let Ok(Some(_)) = ended.read_signal() {}
             reap();
         }
-        if socket {
-            make_socket(&links.sockets)?;
+        if socket && !make_socket(&links.sockets)? {
+            sockets = None;
         }
         if order {
             match supervisor.receive()? {
@@ -136,17 +140,18 @@ fn serve(cage: &Cage, links: &Supervisor) -> Result<(), LinkError> {
     }
 }
 
-/// Serve one order for a socket of the session's network. The end of that link is the supervisor's, which the other tells.
-fn make_socket(link: &Link<SocketMade, SocketOrder>) -> Result<(), LinkError> {
+/// Serve one order for a socket of the session's network; `false` if there will be no more.
+fn make_socket(link: &Link<SocketMade, SocketOrder>) -> Result<bool, LinkError> {
     use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
-    let Some(received) = link.receive()? else { return Err(LinkError::Truncated) };
+    let Some(received) = link.receive()? else { return Ok(false) };
     let SocketOrder { domain, kind, protocol } = received.message;
     let protocol = std::num::NonZeroU32::new(protocol).map(Protocol::from_raw);
     let (domain, kind) = (AddressFamily::from_raw(domain), SocketType::from_raw(kind));
     match socket_with(domain, kind, SocketFlags::CLOEXEC, protocol) {
-        Ok(socket) => link.send(&Ok(()), &[socket.as_fd()]),
-        Err(errno) => link.send(&Err(errno.into()), &[]),
+        Ok(socket) => link.send(&Ok(()), &[socket.as_fd()])?,
+        Err(errno) => link.send(&Err(errno.into()), &[])?,
     }
+    Ok(true)
 }
 
 /// Take in every child that has ended: leaders and orphans.

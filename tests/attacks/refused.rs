@@ -46,7 +46,11 @@ fn refused() {
     for interface in interfaces::all() {
         for garbage in [0, GARBAGE] {
             let came = inside.values(&key(interface.name, garbage));
-            let expected = interface.inside;
+            let expected = match interface.name {
+                // With a network of the session's own these are performed, after a verdict: on no socket, here.
+                "fast open: sendto" | "fast open: sendmsg" => libc::EBADF,
+                _ => interface.inside,
+            };
             inside.assert(came == [expected.to_string()], &format!("{}: {came:?}, not {expected}", interface.name));
         }
     }
