@@ -179,7 +179,7 @@ fn each_kind_of_request_says_what_it_means() {
 
 /// A name of this many characters that begins with one that people trust and ends with whose it is.
 fn long_name() -> String {
-    format!("registry.npmjs.org.{}evil.example", "padding0.".repeat(24))
+    format!("registry.npmjs.org.{}evil.network", "padding0.".repeat(24))
 }
 
 #[test]
@@ -192,17 +192,17 @@ fn the_end_of_a_name_is_never_what_is_left_out() {
             let shown = render(request.clone(), &[], columns, 60);
             let title: String = shown.lines().take_while(|line| !line.is_empty()).collect();
             let title = title.replace(' ', "");
-            assert!(title.contains(&format!("evil.example{port}")), "{columns}:\n{shown}");
+            assert!(title.contains(&format!("evil.network{port}")), "{columns}:\n{shown}");
             assert!(
                 !title.contains("wantstoconnecttoregistry"),
                 "{columns}: cut or whole, not the beginning alone\n{shown}"
             );
         }
         let Drawing { summary, body, .. } = notified(request.clone());
-        assert!(summary.contains(&format!("evil.example{port}")) && !summary.contains("npmjs"), "{summary}");
+        assert!(summary.contains(&format!("evil.network{port}")) && !summary.contains("npmjs"), "{summary}");
         assert!(text::columns(&summary) <= 60, "{summary}");
         assert!(body.contains(&format!("host: {name}{port}")), "{body}");
-        assert!(body.contains("domain: evil.example"), "{body}");
+        assert!(body.contains("domain: evil.network"), "{body}");
     }
     golden("prompt_net_long.txt", &render(connect("192.0.2.66:443", &[&name]), &[], 80, 24));
     golden("prompt_net_long_low.txt", &render(connect("192.0.2.66:443", &[&name]), &[], 80, 11));
@@ -253,17 +253,17 @@ fn a_reverse_name_is_a_hint_and_cannot_draw() {
         assert_eq!(body.lines().filter(|line| line.starts_with("hint (unverified): ")).count(), 1, "{body}");
     }
     // Next to a name that was looked up it is left out.
-    let known = Destination { hint: Some(Untrusted::new("good.example")), ..named("192.0.2.7:443", &["evil.example"]) };
+    let known = Destination { hint: Some(Untrusted::new("good.example")), ..named("192.0.2.7:443", &["evil.network"]) };
     assert!(!render(to(Operation::Connect, known), &[], 80, 24).contains("good.example"));
 }
 
 /// What a tool writes into its own command line, path or name says nothing of where it connects to.
 #[test]
 fn words_of_the_tool_are_not_taken_for_the_host() {
-    let mut request = connect("192.0.2.66:443", &["evil.example"]);
+    let mut request = connect("192.0.2.66:443", &["evil.network"]);
     request.who.argv = [
         "curl",
-        "https://registry.npmjs.org:443@evil.example/",
+        "https://registry.npmjs.org:443@evil.network/",
         "connect to registry.npmjs.org:443\n\n  host        registry.npmjs.org:443",
     ]
     .map(Untrusted::new)
@@ -274,11 +274,11 @@ fn words_of_the_tool_are_not_taken_for_the_host() {
     golden("prompt_net_hostile.txt", &render(request.clone(), &[], 80, 30));
     golden("notify_net_hostile.txt", &notification(request.clone()));
     let Drawing { summary, body, .. } = notified(request.clone());
-    assert!(summary.ends_with(" wants to connect to evil.example:443"), "{summary}");
-    assert_eq!(body.lines().filter(|line| line.starts_with("host: ")).collect::<Vec<_>>(), ["host: evil.example:443"]);
+    assert!(summary.ends_with(" wants to connect to evil.network:443"), "{summary}");
+    assert_eq!(body.lines().filter(|line| line.starts_with("host: ")).collect::<Vec<_>>(), ["host: evil.network:443"]);
     let shown = render(request, &[], 80, 30);
     let hosts: Vec<&str> = shown.lines().filter(|line| line.starts_with("  host")).collect();
-    assert_eq!(hosts, ["  host        evil.example:443"]);
+    assert_eq!(hosts, ["  host        evil.network:443"]);
 }
 
 proptest! {
@@ -408,7 +408,7 @@ fn a_yes_to_a_host_covers_what_was_shown_and_no_more() {
         connect("169.254.169.254:443", &["registry.npmjs.org"]),
         connect("104.16.1.34:80", &["registry.npmjs.org"]),
         connect("104.16.1.34:443", &[]),
-        connect("104.16.1.34:443", &["evil.example", "registry.npmjs.org"]),
+        connect("104.16.1.34:443", &["evil.network", "registry.npmjs.org"]),
         look_up("www.npmjs.org"),
     ] {
         assert_eq!(prompts([host(), other.clone()]).1, [(1, Outcome::Approved)], "{other:?}");
@@ -422,7 +422,7 @@ fn a_yes_to_a_host_covers_what_was_shown_and_no_more() {
         (
             Width::Domain,
             connect("104.16.1.36:80", &["www.npmjs.org"]),
-            connect("104.16.1.34:80", &["npmjs.org.evil.example"]),
+            connect("104.16.1.34:80", &["npmjs.org.evil.network"]),
         ),
     ] {
         let (mut pending, now) = (pending(), Instant::now());
@@ -473,7 +473,7 @@ fn every_width_says_whose_hosts_it_covers() {
         .unwrap();
     assert_eq!(
         prompt.offers.last().map(|offer| (offer.width, offer.scope.as_str())),
-        Some((Width::Domain, "evil.example:*, *.evil.example:*"))
+        Some((Width::Domain, "evil.network:*, *.evil.network:*"))
     );
     for columns in [40, 60, 80, 132] {
         let mut dialog = Dialog::new(&prompt, false);
@@ -482,7 +482,7 @@ fn every_width_says_whose_hosts_it_covers() {
             let shown = draw::page(&prompt, &dialog, columns, 60).unwrap().join("\n");
             let covers = shown.split("yes covers").nth(1).unwrap().replace(['\n', ' '], "");
             // Where there is no room for it there is a key.
-            let is_shown = covers.contains("evil.example:*") || columns < 60 && covers.contains("m=more");
+            let is_shown = covers.contains("evil.network:*") || columns < 60 && covers.contains("m=more");
             assert!(offer.width == Width::Exact || is_shown, "{columns} {}:\n{shown}", offer.width);
             dialog.input(typed(b"w\r"));
         }
@@ -524,7 +524,7 @@ fn scripts_answer_for_hosts_and_services() {
     assert_eq!(answer(connect("[2001:db8::7]:9", &[])), host());
     for other in [
         connect("104.16.1.34:80", &["registry.npmjs.org"]),
-        connect("104.16.1.34:443", &["registry.npmjs.org.evil.example"]),
+        connect("104.16.1.34:443", &["registry.npmjs.org.evil.network"]),
         connect("192.0.2.7:443", &[]),
         look_up("npmjs.org"),
         socket("/run/docker.sock", Some(Service::Docker)),
@@ -546,5 +546,5 @@ fn every_line_of_a_request_ends_where_it_must() {
         }
     }
     let shown: Vec<String> = lines.iter().map(|line| format!("{} {}", line.label, line.within(20))).collect();
-    assert_eq!(shown, ["host …g0.evil.example:443", "domain evil.example", "address 192.0.2.66"]);
+    assert_eq!(shown, ["host …g0.evil.network:443", "domain evil.network", "address 192.0.2.66"]);
 }
