@@ -3,6 +3,7 @@
 //!
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
+mod attacked;
 mod clients;
 mod loopback;
 mod names;
@@ -24,6 +25,7 @@ type Test = (&'static str, fn());
 type Inside = (&'static str, fn(&[String]));
 
 const TESTS: &[(&str, &[Test])] = &[
+    ("attacked", attacked::TESTS),
     ("clients::asked", clients::asked::TESTS),
     ("clients::served", clients::served::TESTS),
     ("loopback", loopback::TESTS),
