@@ -36,7 +36,8 @@ const TESTS: &[(&str, &[Test])] = &[
     ("world", world::TESTS),
 ];
 
-const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
+const INSIDE: &[&[Inside]] =
+    &[attacked::INSIDE, names::INSIDE, tcp::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
