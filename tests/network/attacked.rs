@@ -19,6 +19,10 @@ pub const TESTS: &[Test] = &[
     ("an_address_that_changes_while_a_person_reads_is_another_question", rewritten),
     ("an_answer_about_a_program_is_not_given_to_another_that_waits", joined),
     ("sockets_that_are_moved_leave_no_descriptor_behind", moved),
+    ("a_denied_name_is_not_reached_behind_an_alias", alias),
+    ("a_published_port_is_shared_with_no_service_of_the_host", shared),
+    ("senders_that_wait_for_a_reader_hold_up_nobody", senders),
+    ("of_many_names_of_one_address_the_last_count", many_names),
 ];
 
 pub const INSIDE: &[Inside] = &[("rewrite-on-signal", rewrite_on_signal)];
@@ -254,4 +258,112 @@ moves(); print('second', flush=True); gate.readline()
     assert!(before < 300, "{before} descriptors");
     open(&gate);
     running.finish().assert_code(0);
+}
+
+fn alias() {
+    let world = World::new();
+    let names = rule("example", "\"*.example.org:*\"", "allow") + &rule("no", "\"*.example.net:*\"", "deny");
+    let script = "
+t('own', lambda: socket.create_connection(('alias.example.org', 7), 20).close())
+t('denied', lambda: socket.create_connection(('203.0.113.20', 7), 20).close())
+try: socket.create_connection(('away.example.org', 7), 20); print('behind connected')
+except OSError: print('behind refused')
+";
+    let sandbox = sandbox(&world, &format!("{RULES}{names}"));
+    let bare = sandbox.bare(&python(script));
+    assert_eq!(bare.out(), "own None\ndenied None\nbehind connected\n", "{bare}");
+    world.wire.forget();
+    let inside = sandbox.run(&python(script));
+    assert_eq!(inside.out(), "own None\ndenied EACCES\nbehind refused\n", "{inside}");
+    let arrived: Vec<String> = world.wire.arrived().into_keys().filter(|what| what.starts_with("tcp")).collect();
+    assert!(arrived.iter().all(|what| !what.contains("203.0.113.20")), "{arrived:?}");
+}
+
+/// The kernel spreads connections over all listeners that share a port (socket(7), `SO_REUSEPORT`).
+fn shared() {
+    let world = World::new();
+    let mut sandbox = sandbox(&world, &RULES.replace("bind = \"deny\"", "bind = \"ask\""));
+    ["--publish", "3000"].iter().for_each(|word| sandbox.option(word));
+    let (fifo, gate) = gate(&sandbox);
+    let served = format!(
+        "
+l = tcp(); l.setsockopt(1, 15, 1); l.bind(('127.0.0.1', 3000)); l.listen(99); gate = open('{}'); print('ready', flush=True)
+def answer():
+    while True:
+        s = l.accept()[0]; s.send(b'host'); s.close()
+threading.Thread(target=answer, daemon=True).start(); gate.readline(); os._exit(0)
+",
+        fifo.display()
+    );
+    let script = "
+kept = []
+def listens():
+    l = tcp(); l.setsockopt(1, 15, 1); l.bind(('127.0.0.1', 3000)); l.listen(99); kept.append(l)
+    def answer():
+        while True:
+            s = l.accept()[0]; s.send(b'own'); s.close()
+    threading.Thread(target=answer, daemon=True).start()
+for n in range(8): t('listens', listens)
+def met():
+    c = tcp(); c.settimeout(20)
+    try: c.connect(('127.0.0.1', 3000)); return c.recv(9)
+    except OSError: return b'nobody'
+got = [met() for n in range(100)]; print('host', got.count(b'host'), flush=True); os._exit(0)
+";
+    let host = sandbox.start(Side::Bare, &python(&served));
+    until("the service", || host.so_far().contains("ready").then_some(()));
+    let bare = sandbox.bare(&python(script));
+    bare.assert((1..100).contains(&bare.number("host")), "it shares the port, bare");
+    let inside = sandbox.run(&python(script));
+    inside.assert_code(0);
+    assert_eq!(inside.number("host"), 0, "{inside}");
+    open(&gate);
+    host.finish().assert_code(0);
+}
+
+/// Each waits in sendto(2) with an address, which means nothing to a connected stream.
+fn senders() {
+    let world = World::new();
+    let script = "
+threading.stack_size(65536); N = 250; all = threading.Barrier(N + 1)
+l = tcp(); l.bind(('127.0.0.1', 3000)); l.listen(N); at = l.getsockname(); data = bytes(65536)
+def fill():
+    c = tcp(); c.setsockopt(1, 7, 4096); c.connect(at); c.setblocking(False)
+    try:
+        while True: c.send(data)
+    except BlockingIOError: pass
+    c.setblocking(True); all.wait(); c.sendto(data, at)
+for n in range(N): threading.Thread(target=fill, daemon=True).start()
+all.wait(); begun = time.monotonic()
+for n in range(50):
+    open('file', 'w').close(); os.unlink('file')
+    c = tcp(); c.connect(WWW); c.send(b'x'); assert c.recv(1) == b'x'
+print('others', 'quick' if time.monotonic() - begun < 60 else 'slow', flush=True); os._exit(0)
+";
+    let raised = ["/bin/sh", "-c", "ulimit -n 4096 && exec \"$@\"", "sh"].map(str::to_owned).to_vec();
+    let argv: Vec<String> = raised.into_iter().chain(python(script)).collect();
+    let outcome = sandbox(&world, RULES).run(&argv);
+    assert_eq!(outcome.out(), "others quick\n", "{outcome}");
+}
+
+/// A verdict looks at every name that an address has, so they are numbered.
+fn many_names() {
+    let world = World::new();
+    world.dns.change(|zone| {
+        for name in (0..80).map(|n| format!("n{n}.example.net")).chain(["first.example.org".to_owned()]) {
+            zone.set(&name, 60, vec![crate::support::network::OTHER.into()]);
+        }
+    });
+    let rules = rule("first", "\"first.example.org:7\"", "allow") + &rule("many", "\"*.example.net:9\"", "allow");
+    let script = "
+def known(name): socket.getaddrinfo(name, 9, socket.AF_INET, socket.SOCK_STREAM)
+known('first.example.org'); t('alone', lambda: tcp().connect(OTHER))
+for n in range(40): known('n%d.example.net' % n)
+t('some', lambda: tcp().connect(OTHER))
+for n in range(80): known('n%d.example.net' % n)
+t('many', lambda: tcp().connect(OTHER))
+known('first.example.org'); t('again', lambda: tcp().connect(OTHER))
+";
+    let outcome = sandbox(&world, &format!("{RULES}{rules}")).run(&python(script));
+    assert_eq!(outcome.out(), "alone None\nsome None\nmany EACCES\nagain None\n", "{outcome}");
 }
