@@ -3,6 +3,7 @@
 //!
 //! Parts of this program are run re-executed, as the test user, bare or in a session.
 
+mod attacked;
 mod clients;
 mod loopback;
 mod names;
@@ -24,6 +25,7 @@ type Test = (&'static str, fn());
 type Inside = (&'static str, fn(&[String]));
 
 const TESTS: &[(&str, &[Test])] = &[
+    ("attacked", attacked::TESTS),
     ("clients::asked", clients::asked::TESTS),
     ("clients::served", clients::served::TESTS),
     ("loopback", loopback::TESTS),
@@ -34,7 +36,8 @@ const TESTS: &[(&str, &[Test])] = &[
     ("world", world::TESTS),
 ];
 
-const INSIDE: &[&[Inside]] = &[names::INSIDE, tcp::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
+const INSIDE: &[&[Inside]] =
+    &[attacked::INSIDE, names::INSIDE, tcp::INSIDE, unix::INSIDE[0], unix::INSIDE[1], world::INSIDE];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();

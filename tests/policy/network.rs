@@ -155,6 +155,35 @@ level = "notify"
 "#;
 
 #[test]
+fn a_denied_localhost_is_every_loopback_address_and_an_allowed_one_is_not() {
+    let with = |default: &str, level: &str| {
+        let rule = format!(
+            "[[rule]]\nid = \"own\"\naccess = [\"connect\"]\nhost = [\"localhost:8080\"]\nlevel = \"{level}\"\n"
+        );
+        policy(&format!("[defaults]\nconnect = \"{default}\"\n{rule}"))
+    };
+    let (denies, asks, allows) = (with("allow", "deny"), with("allow", "ask"), with("deny", "allow"));
+    for to in [
+        "127.0.0.1:8080",
+        "127.0.0.9:8080",
+        "127.255.255.254:8080",
+        "[::1]:8080",
+        "[::ffff:127.0.0.9]:8080",
+        "0.0.0.0:8080",
+    ] {
+        assert_eq!(said(&denies, to), (Level::Deny, "own".to_owned()), "{to}");
+        assert_eq!(said(&asks, to), (Level::Ask, "own".to_owned()), "{to}");
+    }
+    for to in ["127.0.0.9:8081", "192.0.2.1:8080", "192.0.2.1:8080 localhost.example"] {
+        assert_eq!(said(&denies, to).0, Level::Allow, "{to}");
+    }
+    assert_eq!(said(&allows, "127.0.0.1:8080"), (Level::Allow, "own".to_owned()));
+    for to in ["127.0.0.9:8080", "[::ffff:127.0.0.9]:8080"] {
+        assert_eq!(said(&allows, to).0, Level::Deny, "{to}");
+    }
+}
+
+#[test]
 fn a_connection_is_judged_by_its_names_and_its_address() {
     use Level::{Allow, Ask, Deny, Notify};
     let policy = policy(RULES);
