@@ -341,8 +341,9 @@ def sends(task):
     try: return open('/proc/self/task/%s/syscall' % task).read().split()[0] in ('44', '206')
     except OSError: return False
 all.wait(); begun = time.monotonic()
-while sum(map(sends, os.listdir('/proc/self/task'))) < N and time.monotonic() - begun < 10: os.sched_yield()
-print('waiting', sum(map(sends, os.listdir('/proc/self/task'))), flush=True); begun = time.monotonic()
+waiting = 0
+while waiting < N and time.monotonic() - begun < 60: waiting = sum(map(sends, os.listdir('/proc/self/task'))); os.sched_yield()
+print('waiting', waiting, flush=True); begun = time.monotonic()
 for n in range(50):
     open('file', 'w').close(); os.unlink('file')
     c = tcp(); c.connect(WWW); c.send(b'x'); assert c.recv(1) == b'x'
