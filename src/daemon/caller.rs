@@ -1,8 +1,8 @@
 //! Who calls: a connection of the bus as uid, pid and pid file descriptor, and whether it comes from inside a session. Runs
 //! in the daemon, as root but without a capability, on what bus and kernel say; nothing here is the caller's own word.
 //!
-//! A process inside a session has a second number, that of the session's pid namespace, and a cgroup below `gated.slice`.
-//! Either is enough; what cannot be read is an error, and its caller is refused. The daemon reads `/proc/PID` of any user:
+//! A process inside a session has a second number, that of the session's pid namespace, and a cgroup below `gated.slice`; and
+//! what it reaches, it reaches by a connection of its supervisor. Any of these is enough; what cannot be read is an error, and its caller is refused. The daemon reads `/proc/PID` of any user:
 //! on a machine whose /proc hides processes, `hidepid=invisible` lets it if it is in the group that `gid=` names, which is
 //! root's by default (its unit needs `SupplementaryGroups=root` beside another `Group=`). Otherwise, and with
 //! `hidepid=ptraceable`, every caller is refused.
@@ -26,6 +26,8 @@ use zbus::proxy::CacheProperties;
 /// What every unit of a session is below, and what its own name begins with.
 const SLICE: &[u8] = b"gated.slice";
 const UNIT: &[u8] = b"gated-session@";
+/// The name of the program that supervises a session, proc_pid_comm(5).
+const SUPERVISOR: &[u8] = b"gated-session";
 /// Bytes of a file of /proc that are read; a longer one is refused.
 const MAX_FILE: u64 = 1 << 16;
 
@@ -118,7 +120,8 @@ fn place(process: BorrowedFd<'_>, pid: u32, uid: u32) -> Result<bool, Unidentifi
     if pids.first().and_then(|&first| u32::try_from(first).ok()) != Some(pid) {
         return Err(Unidentified::Another(pid));
     }
-    let uids = read(&format!("/proc/{pid}/status")).and_then(|text| field(&text, "Uid:")).map_err(unreadable)?;
+    let status = read(&format!("/proc/{pid}/status")).map_err(unreadable)?;
+    let uids = field(&status, "Uid:").map_err(unreadable)?;
     let below = read(&format!("/proc/{pid}/cgroup")).and_then(|text| is_of_session(&text)).map_err(unreadable)?;
     // The process was there all the time, so the two files were its own.
     if has_ended(process) {
@@ -127,7 +130,15 @@ fn place(process: BorrowedFd<'_>, pid: u32, uid: u32) -> Result<bool, Unidentifi
     if !uids.contains(&i64::from(uid)) {
         return Err(Unidentified::Another(pid));
     }
-    Ok(below || pids.len() > 1)
+    Ok(below || pids.len() > 1 || is_supervisor(&status))
+}
+
+/// Whether a process with this /proc/PID/status is a supervisor, by its name, which nobody else can change. It makes the
+/// connections of its session's tools to unix sockets, and has none of its own on the bus; where it has no unit, nothing
+/// else tells.
+fn is_supervisor(status: &[u8]) -> bool {
+    let first = status.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    first.strip_prefix(b"Name:").is_some_and(|name| name.trim_ascii() == SUPERVISOR)
 }
 
 /// A pidfd is readable from its process's end on, pidfd_open(2). One that cannot be looked at counts as ended.
@@ -202,6 +213,14 @@ mod tests {
             assert!(!is_of_session(text.as_bytes()).unwrap(), "{text}");
         }
         assert!(is_of_session(b"0:\n").is_err());
+    }
+
+    #[test]
+    fn a_supervisor_is_known_by_its_name() {
+        assert!(is_supervisor(b"Name:\tgated-session\nUmask:\t0022\n"));
+        for other in ["", "Name:\tgated-sessions\n", "Umask:\t0022\nName:\tgated-session\n", "Name:\tx\n"] {
+            assert!(!is_supervisor(other.as_bytes()), "{other}");
+        }
     }
 
     #[test]
