@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::net::{AddressFamily, SocketType, bind, listen, sockopt};
+use rustix::net::{SocketType, bind, listen, sockopt};
 
 use super::Known;
 use super::asker::Finder;
@@ -16,6 +16,7 @@ use super::host::HostFiles;
 use super::server::{self, Order, Sockets};
 use crate::common::errno::Errno;
 use crate::session::calls::Calls;
+use crate::session::net::address::domain_of;
 use crate::session::net::inner::Inner;
 use crate::session::perform::Performer;
 
@@ -36,7 +37,7 @@ impl Resolver {
         let mut sockets = Sockets::default();
         for everywhere in [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)] {
             let at = SocketAddr::new(everywhere, PORT);
-            let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let family = domain_of(at);
             let make = |kind| -> Result<OwnedFd, Errno> {
                 let socket = inner.socket(family, kind, None)?;
                 if at.is_ipv6() {

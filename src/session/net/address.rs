@@ -92,6 +92,11 @@ pub fn to_bytes(address: SocketAddr) -> Vec<u8> {
     }
 }
 
+/// The domain of sockets that have such addresses.
+pub fn domain_of(address: SocketAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
 /// The same address for a socket of this domain: IPv4 as `::ffff:` on an IPv6 one. `None` where there is none.
 pub fn for_domain(address: SocketAddr, domain: AddressFamily) -> Option<SocketAddr> {
     match (address.ip(), domain) {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use rustix::net::{SocketFlags, SocketType, socket_with, sockopt};
 
 use super::inner::Inner;
 use super::{address, raw};
@@ -270,13 +270,9 @@ fn watch(events: &OwnedFd, socket: &UdpSocket, token: u64) -> Result<(), Errno> 
     Ok(epoll::add(events, socket, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
 }
 
-fn domain(of: SocketAddr) -> AddressFamily {
-    if of.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
-}
-
 /// A socket in the session's network that has the peer's address.
 fn bound_inside(inner: &Inner, peer: SocketAddr) -> Result<UdpSocket, Errno> {
-    let socket = inner.socket(domain(peer), SocketType::DGRAM, None)?;
+    let socket = inner.socket(address::domain_of(peer), SocketType::DGRAM, None)?;
     if peer.is_ipv6() {
         // Every IPv4 address is local there; of IPv6 that is not enough for bind(2).
         sockopt::set_ipv6_freebind(&socket, true)?;
@@ -291,7 +287,7 @@ fn bound_inside(inner: &Inner, peer: SocketAddr) -> Result<UdpSocket, Errno> {
 /// A socket in the host's network that can send to this peer, and to nobody else.
 fn connected_outside(peer: SocketAddr) -> Result<UdpSocket, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(domain(peer), SocketType::DGRAM, flags, None)?;
+    let socket = socket_with(address::domain_of(peer), SocketType::DGRAM, flags, None)?;
     raw::connect(&socket, &address::to_bytes(peer))?;
     Ok(UdpSocket::from(socket))
 }

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{SocketFlags, SocketType, socket_with};
 
 use super::Network;
 use super::raw;
@@ -89,8 +89,10 @@ impl Network {
 
 /// Whether the supervisor's own machine has this address: a datagram to it would come from it. Sends nothing.
 fn is_of_this_machine(address: SocketAddr) -> bool {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let Ok(probe) = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None) else { return false };
+    let Ok(probe) = socket_with(super::address::domain_of(address), SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+    else {
+        return false;
+    };
     let sent_to = raw::connect(&probe, &super::address::to_bytes(address));
     sent_to.is_ok() && super::socket::local(&probe).is_ok_and(|own| own.ip() == address.ip())
 }
