@@ -82,7 +82,7 @@ impl Daemon {
 
     /// `Ask`, in a task of its own.
     fn ask(&self, agent: &str, prompt: &Prompt) -> tokio::task::JoinHandle<Reply> {
-        tokio::spawn(ask(self.connection.clone(), agent.to_owned(), prompt.request.id, Details::of(prompt, 1000)))
+        tokio::spawn(ask(self.connection.clone(), agent.to_owned(), prompt.id, Details::of(prompt, 1000)))
     }
 
     async fn tell(&self, agent: &str, method: &str, request: Option<RequestId>) {
@@ -161,7 +161,7 @@ fn prompt(number: u128) -> Prompt {
     let offers = [(Width::Exact, "/srv/x"), (Width::Tree, "/srv/**")];
     let offers = offers.map(|(width, scope)| Offer { width, scope: scope.into() }).to_vec();
     let deadline = Instant::now() + Duration::from_secs(60);
-    Prompt { request: Rc::new(request), offers, longest: Lifetime::Session, attempts: 1, waiting: 0, deadline }
+    Prompt::new(Rc::new(request), offers, deadline)
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn an_agent_registers_is_asked_and_answers() {
         let asked = within(agent.next()).await.unwrap();
         let second = daemon.ask(&name, &prompt(2));
         let other = within(agent.next()).await.unwrap();
-        assert_eq!((asked.prompt.request.id, other.prompt.request.id), (RequestId(1), RequestId(2)));
+        assert_eq!((asked.prompt.id, other.prompt.id), (RequestId(1), RequestId(2)));
         assert_eq!((asked.user, asked.prompt.offers.len()), (1000, 2));
         assert_eq!(asked.prompt.request.as_ref(), prompt(1).request.as_ref());
         other.reply.send(Answer::Session(Width::Tree)).unwrap();
@@ -214,7 +214,7 @@ fn only_the_owner_of_the_daemons_name_may_ask_cancel_and_release() {
 
         let answer = daemon.ask(&name, &prompt(2));
         let asked = within(agent.next()).await.unwrap();
-        assert_eq!(asked.prompt.request.id, RequestId(2), "the stranger's request never arrived");
+        assert_eq!(asked.prompt.id, RequestId(2), "the stranger's request never arrived");
         assert!(call(&stranger, &name, "Cancel", &(RequestId(2).to_string(),)).await.is_err());
         assert!(call(&stranger, &name, "Release", &()).await.is_err());
         assert!(!asked.withdrawn.is_withdrawn());
@@ -334,7 +334,7 @@ fn details_that_cannot_be_are_refused_and_never_shown() {
         // An answer that nobody gives: the daemon is told that it will not come.
         let unanswered = daemon.ask(&name, &prompt(2));
         let asked = within(agent.next()).await.unwrap();
-        assert_eq!(asked.prompt.request.id, RequestId(2));
+        assert_eq!(asked.prompt.id, RequestId(2));
         drop(asked);
         assert_eq!(within(unanswered).await.unwrap(), unavailable());
     });
@@ -353,7 +353,7 @@ impl ConsentAgent for Scripted {
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {
         Box::pin(async {
-            self.shown.send(prompt.request.id).unwrap();
+            self.shown.send(prompt.id).unwrap();
             self.answers.recv().await.unwrap()
         })
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gated::common::access::{Access, Level};
 use gated::common::consent::{Answer, ConsentAgent, Offer, Prompt};
-use gated::common::decision::{Lifetime, Outcome, Width};
+use gated::common::decision::{Lifetime, Limits, Outcome, Width};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::net::{Destination, HostName, Knowledge, Named, Service, Transport};
 use gated::common::path::RawPath;
@@ -90,14 +90,7 @@ fn prompt(request: Request) -> Prompt {
         let domain = host.registrable();
         offers.extend(domain.map(|domain| Offer { width: Width::Domain, scope: format!("*.{domain}:*") }));
     }
-    Prompt {
-        offers,
-        longest: request.remember,
-        request: Rc::new(request),
-        attempts: 1,
-        waiting: 0,
-        deadline: Instant::now() + Duration::from_secs(60),
-    }
+    Prompt::new(Rc::new(request), offers, Instant::now() + Duration::from_secs(60))
 }
 
 /// The page with its line of input.
@@ -329,6 +322,8 @@ fn pending() -> Pending {
         timeout: Duration::from_secs(60),
         max_per_minute: 10_000,
         home: "/home/alice".into(),
+        limits: Limits::SESSION,
+        keeps_answers: false,
         knows_people: false,
     };
     pending.open(SessionId("00000001".into()), terms);

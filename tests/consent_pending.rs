@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gated::common::access::{Access, Level};
 use gated::common::consent::{Answer, Prompt};
-use gated::common::decision::{Lifetime, Outcome, Width};
+use gated::common::decision::{Lifetime, Limits, Outcome, Width};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::path::RawPath;
 use gated::common::request::{Operation, Request, RuleRef, Who};
@@ -48,6 +48,8 @@ fn pending(sessions: u8) -> Pending {
             timeout: TIMEOUT,
             max_per_minute: 10_000,
             home: RawPath::from("/home/alice"),
+            limits: Limits::SESSION,
+            keeps_answers: false,
             knows_people: false,
         };
         pending.open(session(number), terms);
@@ -221,7 +223,8 @@ fn check_answer(asked: &Request, answer: &Answer, settled: &Settled) {
     let own = &settled.request;
     assert_eq!(own.session, asked.session, "an answer reached another session");
     let (kept, width) = match answer {
-        Answer::Deny | Answer::Edit(_) => (None, Width::Exact),
+        Answer::Deny | Answer::Split | Answer::Edit(_) => (None, Width::Exact),
+        Answer::For(width, _) | Answer::Always(width) | Answer::Block(width, _) => (None, *width),
         Answer::Once(width) => (Some(Lifetime::Call), *width),
         Answer::Session(width) => (Some(Lifetime::Session), *width),
     };
@@ -382,7 +385,14 @@ fn more_prompts_a_minute_than_the_profile_allows_are_denied() {
     let (mut pending, now) = (Pending::new(), Instant::now());
     pending.open(
         session(0),
-        SessionTerms { timeout: TIMEOUT, max_per_minute: 2, home: "/home/alice".into(), knows_people: false },
+        SessionTerms {
+            timeout: TIMEOUT,
+            max_per_minute: 2,
+            home: "/home/alice".into(),
+            limits: Limits::SESSION,
+            keeps_answers: false,
+            knows_people: false,
+        },
     );
     for id in 0..2 {
         assert!(shown(&pending.ask(request(id, 0, 1, "/srv/a"), now).unwrap()).is_some());

@@ -59,8 +59,7 @@ fn prompt(request: Request, attempts: usize, waiting: usize) -> Prompt {
         (Width::Tree, Pattern::tree_of(&parent)),
     ];
     let offers = offers.map(|(width, pattern)| Offer { width, scope: pattern.to_string() }).to_vec();
-    let longest = request.remember;
-    Prompt { request: Rc::new(request), offers, longest, attempts, waiting, deadline: Instant::now() }
+    Prompt { attempts, waiting, ..Prompt::new(Rc::new(request), offers, Instant::now()) }
 }
 
 /// What `words` would run.

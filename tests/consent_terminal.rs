@@ -41,14 +41,8 @@ fn prompt() -> Prompt {
         remember_for: None,
     };
     let offers = [(Width::Exact, "/srv/a/x"), (Width::Directory, "/srv/a/*"), (Width::Tree, "/srv/a/**")];
-    Prompt {
-        request: Rc::new(request),
-        offers: offers.map(|(width, scope)| Offer { width, scope: scope.to_owned() }).to_vec(),
-        longest: Lifetime::Session,
-        attempts: 1,
-        waiting: 0,
-        deadline: Instant::now() + Duration::from_secs(60),
-    }
+    let offers = offers.map(|(width, scope)| Offer { width, scope: scope.to_owned() }).to_vec();
+    Prompt::new(Rc::new(request), offers, Instant::now() + Duration::from_secs(60))
 }
 
 /// The first command of call 1.

@@ -164,7 +164,7 @@ impl Daemon {
 
     /// What a consent agent answers; `Err` is the name of the error.
     fn ask(&self, agent: &str, prompt: &Prompt) -> Result<Answer, String> {
-        let body = (prompt.request.id.to_string(), Details::of(prompt, 0));
+        let body = (prompt.id.to_string(), Details::of(prompt, 0));
         let called = self.connection.call_method(Some(agent), AGENT_PATH, Some(AGENT_INTERFACE), "Ask", &body);
         match self.runtime.block_on(called) {
             Ok(message) => {
@@ -289,7 +289,7 @@ fn prompt(object: &str) -> Prompt {
     };
     let offers = vec![Offer { width: Width::Exact, scope: object.into() }];
     let deadline = Instant::now() + Duration::from_secs(60);
-    Prompt { request: request.into(), offers, longest: Lifetime::Session, attempts: 1, waiting: 0, deadline }
+    Prompt::new(request.into(), offers, deadline)
 }
 
 #[test]

@@ -4,10 +4,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::decision::{Lifetime, Width};
-use super::request::Request;
+use super::decision::{Lifetime, Term, Width};
+use super::id::RequestId;
+use super::path::RawPath;
+use super::request::{Operation, Request};
 
 /// How far an answer may reach, and what it would cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,20 +19,78 @@ pub struct Offer {
     pub scope: String,
 }
 
+/// One of several requests that are put to somebody as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub operation: Operation,
+    pub object: RawPath,
+}
+
+/// Several requests of one program that are put to somebody as one. A yes for [`Width::Exact`] is a yes to each of them and
+/// to nothing else; a wider one covers them and more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// All of them, [`Prompt::request`] included; at least 2.
+    pub count: usize,
+    /// What they have in common: a directory as [`super::scope`] writes it, or a host.
+    pub place: String,
+    /// The first of them in the order of arrival, [`MOST_MEMBERS`] at the most.
+    pub members: Vec<Member>,
+}
+
+/// Members of a group that are named at the most.
+pub const MOST_MEMBERS: usize = 64;
+
+/// What the person has answered to the same thing again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    /// How often.
+    pub times: u32,
+    pub width: Width,
+    pub term: Term,
+}
+
 /// A request as it is put to a consent agent. Nothing in it changes while it is shown.
 #[derive(Clone, Debug)]
 pub struct Prompt {
+    /// What an answer names: the request's own id, or, of a group, one of the group's own.
+    pub id: RequestId,
     pub request: Rc<Request>,
+    /// Further requests that the same answer settles; the first of them is `request`.
+    pub group: Option<Group>,
     /// What may be answered, narrowest first; [`Width::Exact`] is always there.
     pub offers: Vec<Offer>,
-    /// The longest lifetime that the rule lets an answer create.
+    /// The longest lifetime that rule, profile and ceiling let an answer create.
     pub longest: Lifetime,
+    /// The longest time of an [`Answer::For`]; `None`: any. Means nothing where `longest` is shorter than
+    /// [`Lifetime::Until`].
+    pub max_for: Option<Duration>,
+    /// A lasting yes that may be worth it, within `offers` and `longest`.
+    pub suggestion: Option<Suggestion>,
     /// Equal attempts that the same answer settles, this one included.
     pub attempts: usize,
     /// Other requests of the session that wait behind this one.
     pub waiting: usize,
     /// Without an answer until then the request is denied.
     pub deadline: Instant,
+}
+
+impl Prompt {
+    /// One request that nobody else's answer settles, for as long as its rule allows.
+    pub fn new(request: Rc<Request>, offers: Vec<Offer>, deadline: Instant) -> Prompt {
+        Prompt {
+            id: request.id,
+            group: None,
+            offers,
+            longest: request.remember,
+            max_for: None,
+            suggestion: None,
+            attempts: 1,
+            waiting: 0,
+            deadline,
+            request,
+        }
+    }
 }
 
 /// What was answered.
@@ -40,6 +100,14 @@ pub enum Answer {
     /// For the call that asked; for this attempt only, where the rule allows no more.
     Once(Width),
     Session(Width),
+    /// In every session of the user under the same profile, for this time.
+    For(Width, Duration),
+    /// The same, until it is revoked.
+    Always(Width),
+    /// No, and to what it covers for that long.
+    Block(Width, Term),
+    /// Ask for each member of a [`Group`] by itself.
+    Split,
     /// Not this command but one with this argv, which is judged anew. Only for [`super::exec::Execution::is_first`].
     Edit(Vec<Vec<u8>>),
 }
@@ -47,7 +115,18 @@ pub enum Answer {
 impl Answer {
     /// Whether something may happen by it.
     pub fn says_yes(&self) -> bool {
-        matches!(self, Answer::Once(_) | Answer::Session(_))
+        self.allows().is_some()
+    }
+
+    /// How far and how long a yes reaches.
+    pub fn allows(&self) -> Option<(Width, Term)> {
+        match *self {
+            Answer::Once(width) => Some((width, Term::Call)),
+            Answer::Session(width) => Some((width, Term::Session)),
+            Answer::For(width, time) => Some((width, Term::For(time))),
+            Answer::Always(width) => Some((width, Term::Always)),
+            Answer::Deny | Answer::Block(..) | Answer::Split | Answer::Edit(_) => None,
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! An answer to a request: what was decided, how far and how long it holds, and who said so.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::{GrantId, RequestId};
+use super::id::RequestId;
 
 /// How long an answer holds. The order is the order of duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub enum Lifetime {
     /// "Allow once": the tool process tree that asked.
     Call,
     Session,
+    /// Until a time: in every session of the same user under the same profile, as the next.
+    Until,
+    Persistent,
 }
 
 impl Lifetime {
@@ -23,6 +27,8 @@ impl Lifetime {
             Lifetime::Attempt => "attempt",
             Lifetime::Call => "call",
             Lifetime::Session => "session",
+            Lifetime::Until => "until",
+            Lifetime::Persistent => "persistent",
         }
     }
 }
@@ -31,6 +37,72 @@ impl fmt::Display for Lifetime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What an answer that outlives its request does from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    Allow,
+    Deny,
+}
+
+impl Effect {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Effect::Allow => "allow",
+            Effect::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How long somebody wants an answer to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Term {
+    Call,
+    Session,
+    For(Duration),
+    Always,
+}
+
+impl Term {
+    pub fn lifetime(self) -> Lifetime {
+        match self {
+            Term::Call => Lifetime::Call,
+            Term::Session => Lifetime::Session,
+            Term::For(_) => Lifetime::Until,
+            Term::Always => Lifetime::Persistent,
+        }
+    }
+
+    /// The time that it says.
+    pub fn time(self) -> Option<Duration> {
+        match self {
+            Term::For(time) => Some(time),
+            Term::Call | Term::Session | Term::Always => None,
+        }
+    }
+}
+
+/// What a profile and the ceiling let answers be, besides what a rule's `remember` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// An answer that wants to hold for longer is cut to it.
+    pub longest: Lifetime,
+    /// The longest time of [`Lifetime::Until`]; `None`: any.
+    pub max_for: Option<Duration>,
+}
+
+impl Limits {
+    /// Nothing outlives its session.
+    pub const SESSION: Limits = Limits { longest: Lifetime::Session, max_for: None };
 }
 
 /// How far an answer reaches from the object that was asked for.
@@ -121,11 +193,9 @@ impl Outcome {
 pub struct Decision {
     pub request: RequestId,
     pub outcome: Outcome,
-    /// Meaningful for `Approved` only.
-    pub lifetime: Lifetime,
-    pub width: Width,
-    /// The name of the grant that the answer creates, if it outlives its attempt.
-    pub grant: Option<GrantId>,
+    /// The `policy::Grant` that the answer creates, in postcard, if it outlives its attempt; opaque here. With `Approved` it
+    /// allows, with `Denied` it denies.
+    pub grant: Option<Vec<u8>>,
     /// Whether whoever answered proved who they are.
     pub authenticated: bool,
     /// The consent agent and person, such as `tty:alice` or `script:answers.toml`; `policy` or `broker` where nobody was asked.

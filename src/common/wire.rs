@@ -22,7 +22,7 @@ use super::text::Untrusted;
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Both ends must be of the same build; raised with every change of a message.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Rows and columns of a terminal, tty_ioctl(4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +90,8 @@ pub struct Launch {
     pub ends: Ends,
     /// Addresses and ports of the host at which the session may be reached, from its start.
     pub publish: Vec<Published>,
+    /// What the user was granted, or is denied, in every session under this profile: each a `policy::Grant` in postcard.
+    pub grants: Vec<Vec<u8>>,
     /// `SSH_AUTH_SOCK` of whoever opened the session, in the host's view.
     pub ssh_agent: Option<RawPath>,
     /// `None`: the session ends with its broker.
@@ -163,6 +165,8 @@ pub enum ToSession {
     Decided(Decision),
     /// The record with this number is in the audit log (`true`), or could not be written (`false`: do not perform).
     Recorded(u64, bool),
+    /// A grant that holds from now on, as in [`Launch::grants`].
+    Grant(Vec<u8>),
     /// Forget a grant: the next attempt is asked again.
     Revoke(GrantId),
     /// End the session: kill everything in it.
@@ -226,6 +230,8 @@ pub struct Record {
     pub outcome: Outcome,
     /// Who answered, where an earlier answer decided.
     pub by: String,
+    /// That answer.
+    pub grant: Option<GrantId>,
 }
 
 /// A call whose command has not ended.

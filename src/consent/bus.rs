@@ -181,7 +181,7 @@ pub async fn drive(bus: &mut BusAgent, agent: &mut dyn ConsentAgent) -> Result<(
             }
         };
         match answer {
-            None => debug!(request = %prompt.request.id, "withdrawn"),
+            None => debug!(request = %prompt.id, "withdrawn"),
             // The daemon may have decided in this moment.
             Some(Ok(answer)) => drop(reply.send(answer)),
             Some(Err(error @ ConsentError::Gone(_))) => return Err(error),

@@ -107,6 +107,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
             timeout: profile.prompt.timeout,
             max_per_minute: if asked.is_a_person() { profile.prompt.max_per_minute } else { u32::MAX },
             home: profile.home.clone(),
+            limits: profile.grants.limits(),
+            keeps_answers: false,
             knows_people: false,
         },
     };

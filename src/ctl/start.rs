@@ -117,6 +117,7 @@ pub fn start(
         directory: directory.path.clone(),
         home: None,
         ends: Ends::WithFirstCall,
+        grants: Vec::new(),
         publish: Published::all(&given.publish, &caller.invoking.name)?,
         ssh_agent: given.ssh_agent,
         rendezvous: None,

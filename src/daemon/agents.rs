@@ -228,7 +228,7 @@ impl Drop for Withdrawn {
 }
 
 async fn ask_one(agent: Rc<Agent>, prompt: Prompt, owner: u32, editors: Rc<Editors>) -> Option<Spoken> {
-    let request = prompt.request.id;
+    let request = prompt.id;
     let mut withdrawn = Withdrawn { agent: Rc::clone(&agent), request: Some(request) };
     let answer = agent.reach.ask(&prompt, owner).await;
     withdrawn.request = None;

@@ -27,7 +27,6 @@ use super::view::View;
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
 use crate::common::decision::{Decision, Lifetime, Outcome};
 use crate::common::id::{GrantId, RequestId, SessionId};
-use crate::common::path::RawPath;
 use crate::common::wire::{FromSession, RunningCall, ToSession};
 use crate::policy::Grant;
 
@@ -146,7 +145,7 @@ impl Broker {
         }
         drop((shown, reply));
         let config = self.config;
-        let (view, home) = (Rc::clone(&self.view), config.terms.home.clone());
+        let view = Rc::clone(&self.view);
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
         let hearing = Hearing::default();
         let desk = Desk {
@@ -165,7 +164,7 @@ impl Broker {
         let work = async {
             tokio::join!(
                 desk.serve(from, replies, control),
-                release(settle, out, &records, &view, &home, &hearing),
+                release(settle, out, &records, &view, &hearing),
                 forward(outgoing, to)
             )
             .0
@@ -202,7 +201,7 @@ async fn serve(
                 result = agent.ask(&prompt) => result,
             };
             let gone = matches!(result, Err(ConsentError::Gone(_)));
-            let told = replies.send(Reply { request: prompt.request.id, by: by.clone(), result });
+            let told = replies.send(Reply { request: prompt.id, by: by.clone(), result });
             if gone || told.is_err() {
                 return;
             }
@@ -397,7 +396,7 @@ impl Desk<'_> {
         for effect in effects {
             match effect {
                 Effect::Show(prompt) => {
-                    self.current = Some(prompt.request.id);
+                    self.current = Some(prompt.id);
                     self.open = self.alive;
                     self.prompts.send_replace(Some(Rc::from(prompt)));
                 }
@@ -428,7 +427,6 @@ async fn release(
     to: mpsc::UnboundedSender<ToSession>,
     records: &Recorder,
     view: &View,
-    home: &RawPath,
     hearing: &Hearing,
 ) {
     let mut decided: Vec<Vec<Settled>> = Vec::new();
@@ -451,8 +449,8 @@ async fn release(
                 let _ = records.audit.append(&records.line(&settled));
             }
             records.tell(&settled);
-            if let Some(grant) = granted(&settled, home) {
-                view.granted(grant);
+            if let Some(grant) = &settled.grant {
+                view.granted(Grant::clone(grant));
             }
             // A supervisor that cancelled has no use for a decision, and one that is gone neither.
             if settled.outcome != Outcome::Cancelled {
@@ -467,14 +465,6 @@ async fn release(
             tokio::task::yield_now().await;
         }
     }
-}
-
-/// The grant that an approval creates, as the supervisor makes it too.
-fn granted(settled: &Settled, home: &RawPath) -> Option<Grant> {
-    let id = settled.grant.filter(|_| settled.outcome == Outcome::Approved)?;
-    let Settled { request, width, lifetime, by, authenticated, .. } = settled;
-    let grant = Grant::from_answer(id, request, *width, *lifetime, by, home).ok()?;
-    Some(Grant { authenticated: *authenticated, ..grant })
 }
 
 /// Which of the records are on disk.
@@ -500,9 +490,7 @@ fn decision(settled: &Settled) -> Decision {
     Decision {
         request: settled.request.id,
         outcome: if settled.outcome.permits() { Outcome::Approved } else { settled.outcome },
-        lifetime: settled.lifetime,
-        width: settled.width,
-        grant: settled.grant,
+        grant: settled.grant.as_deref().map(Grant::encode),
         authenticated: settled.authenticated,
         by: settled.by.clone(),
         edited: settled.edited.clone(),

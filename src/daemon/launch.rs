@@ -73,6 +73,7 @@ impl Core {
             home: Some(home),
             ends,
             publish: published.clone(),
+            grants: Vec::new(),
             ssh_agent: given.ssh_agent,
             rendezvous: Some(Rendezvous {
                 socket: RawPath::from(self.setting.socket.clone()),
@@ -206,6 +207,8 @@ impl Core {
                 timeout: live.profile.prompt.timeout,
                 max_per_minute: live.profile.prompt.max_per_minute,
                 home: live.profile.home.clone(),
+                limits: live.profile.grants.limits(),
+                keeps_answers: false,
                 knows_people: true,
             },
         };

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use crate::common::access::Level;
 use crate::common::consent::{Answer, Offer, Prompt};
-use crate::common::decision::{Lifetime, Outcome, Width};
+use crate::common::decision::{Lifetime, Limits, Outcome, Term, Width};
 use crate::common::exec::Execution;
 use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::net::Zone;
 use crate::common::path::RawPath;
 use crate::common::request::Request;
-use crate::policy::grants::{Grant, longest, offered_widths};
+use crate::policy::grants::{Bounds, Grant, longest, offered_widths, remembered};
 
 /// Requests of one session that may wait at a time; one more is denied at once.
 pub const MOST_PENDING: usize = 64;
@@ -35,6 +35,10 @@ pub struct SessionTerms {
     pub max_per_minute: u32,
     /// The home of the session's user, which no answer may cover as a whole.
     pub home: RawPath,
+    /// What profile and ceiling let answers be.
+    pub limits: Limits,
+    /// Whether answers can outlive the session at all: there is somewhere to keep them.
+    pub keeps_answers: bool,
     /// Whether it is known who answers, of which groups they are, and how to have them prove it.
     pub knows_people: bool,
 }
@@ -59,8 +63,8 @@ pub struct Settled {
     /// Meaningful where the outcome permits.
     pub lifetime: Lifetime,
     pub width: Width,
-    /// What the answer is called, if it outlives its attempt; the same for all requests that it was given to.
-    pub grant: Option<GrantId>,
+    /// What the answer creates, if it outlives its attempt; the same for all requests that it was given to.
+    pub grant: Option<Rc<Grant>>,
     /// Whether whoever answered proved who they are.
     pub authenticated: bool,
     pub by: String,
@@ -142,7 +146,7 @@ fn equal(a: &Request, b: &Request) -> bool {
         && same_command
         && same_destination(a, b)
         && a.service == b.service
-        && (longest(a) != Lifetime::Attempt || same_attempt)
+        && (remembered(a) != Lifetime::Attempt || same_attempt)
 }
 
 /// Whether a person would say the same of both: connections of one program by one rule to one port of one name, though perhaps to several
@@ -153,7 +157,8 @@ fn same_destination(a: &Request, b: &Request) -> bool {
         return a.destination.is_none() && b.destination.is_none();
     };
     let is_one_name = one.names().next().is_some() && one.names().next() == other.names().next();
-    let is_public = [one, other].iter().all(|own| own.zone() == Some(Zone::Public)) && longest(a) != Lifetime::Attempt;
+    let is_public =
+        [one, other].iter().all(|own| own.zone() == Some(Zone::Public)) && remembered(a) != Lifetime::Attempt;
     a.operation == b.operation
         && a.rule == b.rule
         // An answer may be for the program that was shown.
@@ -201,6 +206,18 @@ fn end(waiter: Waiter, outcome: Outcome, by: &str, now: Instant) -> Settled {
         by: by.to_owned(),
         edited: None,
         asked: true,
+    }
+}
+
+impl SessionTerms {
+    /// What limits answers in this session.
+    pub fn bounds(&self) -> Bounds<'_> {
+        let limits = if self.keeps_answers {
+            self.limits
+        } else {
+            Limits { longest: self.limits.longest.min(Lifetime::Session), ..self.limits }
+        };
+        Bounds { home: &self.home, limits }
     }
 }
 
@@ -284,30 +301,40 @@ impl Pending {
         let lead = Rc::clone(&entry.lead.request);
         let Some(session) = self.sessions.get_mut(&session_id) else { return Err(AnswerError::Unknown) };
         session.last_answer = Some(now);
-        let (wanted, width, edited) = match answer {
-            Answer::Deny => (None, Width::Exact, None),
-            Answer::Once(width) => (Some(Lifetime::Call), width, None),
-            Answer::Session(width) => (Some(Lifetime::Session), width, None),
-            Answer::Edit(argv) => (None, Width::Exact, Some(argv)),
-        };
-        let may_edit = lead.execution.as_ref().is_some_and(|execution| execution.is_first);
-        let edited = edited.filter(|argv| may_edit && !argv.is_empty());
-        let proven = authenticated || lead.level != Level::Authenticate;
-        let permitted = proven && offered_widths(&lead, &session.terms.home).contains(&width);
-        let grant = wanted.and_then(|lifetime| {
-            let id = GrantId::random().ok()?;
-            let grant = Grant::from_answer(id, &lead, width, lifetime, by, &session.terms.home).ok()?;
-            permitted.then_some(Grant { authenticated, ..grant })
-        });
-        let outcome = match (wanted, &grant) {
-            (None, _) if edited.is_some() => Outcome::Edited,
-            (None, _) => Outcome::Denied,
-            (Some(_), None) => Outcome::NotPermitted,
-            (Some(_), Some(_)) => Outcome::Approved,
+        let offered = |width| offered_widths(&lead, &session.terms.home).contains(&width);
+        let bounds = session.terms.bounds();
+        let is_kept = |grant: &Grant| grant.lifetime != Lifetime::Attempt;
+        let (outcome, width, grant, edited) = match answer {
+            Answer::Deny => (Outcome::Denied, Width::Exact, None, None),
+            Answer::Block(width, term) => {
+                let denial = GrantId::random().ok().filter(|_| offered(width));
+                let denial = denial.and_then(|id| Grant::from_denial(id, &lead, width, term, by, &bounds).ok());
+                (Outcome::Denied, width, denial, None)
+            }
+            Answer::Edit(argv) => {
+                let may_edit = lead.execution.as_ref().is_some_and(|execution| execution.is_first);
+                match may_edit && !argv.is_empty() {
+                    true => (Outcome::Edited, Width::Exact, None, Some(argv)),
+                    false => (Outcome::Denied, Width::Exact, None, None),
+                }
+            }
+            Answer::Once(_) | Answer::Session(_) | Answer::For(..) | Answer::Always(_) | Answer::Split => {
+                let proven = authenticated || lead.level != Level::Authenticate;
+                let wanted = answer.allows().filter(|(width, _)| proven && offered(*width));
+                let grant = wanted.and_then(|(width, term)| {
+                    let grant = Grant::from_answer(GrantId::random().ok()?, &lead, width, term, by, &bounds).ok()?;
+                    Some((width, Grant { authenticated, ..grant }))
+                });
+                match grant {
+                    Some((width, grant)) => (Outcome::Approved, width, Some(grant), None),
+                    None => (Outcome::NotPermitted, Width::Exact, None, None),
+                }
+            }
         };
         let lifetime = grant.as_ref().map_or(Lifetime::Attempt, |grant| grant.lifetime);
-        let lasting = grant.as_ref().filter(|grant| grant.lifetime != Lifetime::Attempt).map(|grant| grant.id);
-        let covered = grant.map(|grant| session.take_covered(&grant)).unwrap_or_default();
+        let lasting = grant.filter(is_kept).map(Rc::new);
+        let covered = lasting.as_ref().map(|grant| session.take_covered(grant)).unwrap_or_default();
+        let by_grant = if outcome.permits() { Outcome::Granted } else { outcome };
         if session.hide_settled() {
             effects.push(Effect::Withdraw(session_id));
         }
@@ -316,10 +343,11 @@ impl Pending {
             let (lifetime, width) =
                 if outcome.permits() { (lifetime, width) } else { (settled.lifetime, settled.width) };
             let edited = edited.clone();
-            self.settle(Settled { lifetime, width, grant: lasting, authenticated, edited, ..settled }, &mut effects);
+            let grant = lasting.clone();
+            self.settle(Settled { lifetime, width, grant, authenticated, edited, ..settled }, &mut effects);
         }
         for waiter in covered.into_iter().flat_map(Entry::into_waiters) {
-            self.settle(end(waiter, Outcome::Granted, by, now), &mut effects);
+            self.settle(end(waiter, by_grant, by, now), &mut effects);
         }
         self.show_next(now, &mut effects);
         Ok(effects)
@@ -492,9 +520,6 @@ impl Session {
 
     /// Takes out what a new grant covers, of those that the same people answer.
     fn take_covered(&mut self, grant: &Grant) -> Vec<Entry> {
-        if grant.lifetime == Lifetime::Attempt {
-            return Vec::new();
-        }
         let entries = std::mem::take(&mut self.entries);
         let (covered, rest): (VecDeque<Entry>, VecDeque<Entry>) =
             entries.into_iter().partition(|entry| grant.answers(&entry.lead.request));
@@ -519,14 +544,18 @@ impl Session {
 
     fn prompt_of(&self, entry: &Entry) -> Prompt {
         let request = Rc::clone(&entry.lead.request);
+        let bounds = self.terms.bounds();
         let offers = offered_widths(&request, &self.terms.home).into_iter().filter_map(|width| {
-            let grant =
-                Grant::from_answer(GrantId(0), &request, width, Lifetime::Session, "", &self.terms.home).ok()?;
+            let grant = Grant::from_answer(GrantId(0), &request, width, Term::Session, "", &bounds).ok()?;
             Some(Offer { width, scope: grant.scope() })
         });
         Prompt {
             offers: offers.collect(),
-            longest: longest(&request),
+            longest: longest(&request, bounds.limits),
+            max_for: bounds.limits.max_for,
+            suggestion: None,
+            group: None,
+            id: request.id,
             attempts: entry.joined.len() + 1,
             waiting: self.entries.len().saturating_sub(1),
             deadline: self.deadline(&entry.lead),

@@ -87,18 +87,15 @@ impl Core {
     fn waiting(&self, id: RequestId) -> Option<Waiting> {
         let session = self.requests.borrow().get(&id).map(|(_, session, _)| session.clone())?;
         let session = self.sessions.borrow().get(&session).cloned()?;
-        let prompt = session.view.prompts.borrow().iter().find(|prompt| prompt.request.id == id).cloned()?;
+        let prompt = session.view.prompts.borrow().iter().find(|prompt| prompt.id == id).cloned()?;
         Some(Waiting { session, prompt })
     }
 
     /// What waits in a session has changed.
     pub(super) fn pending_changed(self: &Rc<Self>, id: &SessionId) {
         let live = self.sessions.borrow().get(id).cloned();
-        let prompts: BTreeMap<RequestId, Prompt> = live
-            .iter()
-            .flat_map(|live| live.view.prompts.borrow().clone())
-            .map(|prompt| (prompt.request.id, prompt))
-            .collect();
+        let prompts: BTreeMap<RequestId, Prompt> =
+            live.iter().flat_map(|live| live.view.prompts.borrow().clone()).map(|prompt| (prompt.id, prompt)).collect();
         let mut requests = self.requests.borrow_mut();
         let gone = |known: &RequestId, (_, session, _): &mut Numbered| session == id && !prompts.contains_key(known);
         for (request, (number, _, told)) in requests.extract_if(.., gone) {

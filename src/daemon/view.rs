@@ -52,7 +52,7 @@ impl View {
 
     /// `prompts` makes them anew if others than before wait.
     pub(super) fn show(&self, waiting: &[RequestId], prompts: impl FnOnce() -> Vec<Prompt>) {
-        let is_same = self.prompts.borrow().iter().map(|prompt| prompt.request.id).eq(waiting.iter().copied());
+        let is_same = self.prompts.borrow().iter().map(|prompt| prompt.id).eq(waiting.iter().copied());
         if !is_same {
             *self.prompts.borrow_mut() = prompts();
             (self.waits_changed)();

@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
-use crate::common::decision::{Lifetime, Width};
+use crate::common::decision::{Effect, Lifetime, Limits, Term, Width};
 use crate::common::exec::Command;
 use crate::common::id::{CallId, GrantId};
-use crate::common::moment::Moment;
+use crate::common::moment::Expiry;
 use crate::common::net::{Destination, Service, Transport};
 use crate::common::path::RawPath;
-use crate::common::request::Request;
+use crate::common::request::{Request, RuleRef};
 use crate::common::scope::Pattern;
 
 use super::commands::CommandScope;
@@ -21,10 +21,11 @@ use super::hostscope::HostScope;
 use super::reading::Reading;
 use super::sockets::SocketScope;
 
-/// A scope, an access and a lifetime that somebody said yes to.
+/// A scope, an access and a lifetime that somebody said yes or no to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     pub id: GrantId,
+    pub effect: Effect,
     pub access: Access,
     /// What was asked for; always covered.
     pub object: RawPath,
@@ -34,13 +35,15 @@ pub struct Grant {
     /// The call that it holds for; `None` for the whole session.
     pub call: Option<CallId>,
     /// When it is over in any case.
-    pub until: Option<Moment>,
+    pub until: Option<Expiry>,
     /// Whether whoever answered proved who they are: only then it lifts `authenticate`.
     pub authenticated: bool,
     /// The group whose member answered, where the rule asked for one: it lifts what asks for that group, and nothing else.
     pub group: Option<String>,
     /// The consent agent and person, as in [`crate::common::decision::Decision::by`].
     pub by: String,
+    /// The rule that asked; `None` where nothing had been asked.
+    pub origin: Option<Box<RuleRef>>,
 }
 
 /// How far an answer reaches, by what it is about.
@@ -53,6 +56,19 @@ pub enum Scope {
     Socket(SocketScope),
 }
 
+/// What limits answers besides the rule that asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<'a> {
+    /// Of the session's user, which no answer may cover as a whole.
+    pub home: &'a RawPath,
+    pub limits: Limits,
+}
+
+/// An encoded grant that does not decode.
+#[derive(Debug, thiserror::Error)]
+#[error("the grant does not decode: {0}")]
+pub struct Undecodable(#[from] postcard::Error);
+
 /// An answer that would cover everything, or the whole of a home directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an answer for {width} of {} would be too broad", .base.as_bytes().escape_ascii())]
@@ -62,8 +78,8 @@ pub struct TooBroad {
 }
 
 impl Grant {
-    /// What an answer to `request` grants. The lifetime is cut to what the rule lets an answer create; a grant for one
-    /// attempt is never stored ([`Grants::add`]). Not authenticated: whoever knows better sets it.
+    /// What an answer to `request` grants. The term is cut to what rule, profile and ceiling let an answer create; a grant
+    /// for one attempt is never stored ([`Grants::add`]). It allows, and is not authenticated: whoever knows better sets it.
     ///
     /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`, and a
     /// width that is not of the request's kind or would be every command line, or every host, there is.
@@ -71,24 +87,61 @@ impl Grant {
         id: GrantId,
         request: &Request,
         width: Width,
-        lifetime: Lifetime,
+        term: Term,
         by: &str,
-        home: &RawPath,
+        bounds: &Bounds<'_>,
     ) -> Result<Grant, TooBroad> {
-        let scope = scope(request, width, home)?;
-        let lifetime = lifetime.min(longest(request));
+        let scope = scope(request, width, bounds.home)?;
+        let lifetime = term.lifetime().min(longest(request, bounds.limits));
+        let time = match lifetime {
+            Lifetime::Attempt | Lifetime::Call | Lifetime::Session => request.remember_for,
+            // What was to hold for longer, cut to a time, holds for the longest one.
+            Lifetime::Until => [term.time(), bounds.limits.max_for].into_iter().flatten().min(),
+            Lifetime::Persistent => None,
+        };
         Ok(Grant {
             id,
+            effect: Effect::Allow,
             access: request.access,
             object: request.object.clone(),
             scope,
             lifetime,
-            call: (lifetime != Lifetime::Session).then_some(request.call),
-            until: request.remember_for.map(|time| Moment::now().after(time)),
+            call: (lifetime < Lifetime::Session).then_some(request.call),
+            until: time.map(Expiry::after),
             authenticated: false,
             group: request.group.clone(),
             by: by.to_owned(),
+            origin: Some(Box::new(request.rule.clone())),
         })
+    }
+
+    /// What a no to `request` denies from then on, for this term.
+    pub fn from_denial(
+        id: GrantId,
+        request: &Request,
+        width: Width,
+        term: Term,
+        by: &str,
+        bounds: &Bounds<'_>,
+    ) -> Result<Grant, TooBroad> {
+        // A rule limits for how long something is allowed; only what nobody was shown the whole of is not denied again.
+        let anything = Request { remember: Lifetime::Persistent, remember_for: None, group: None, ..request.clone() };
+        let grant = Grant::from_answer(id, &anything, width, term, by, bounds)?;
+        Ok(Grant { effect: Effect::Deny, ..grant })
+    }
+
+    /// The bytes that [`Grant::decode`] reads.
+    pub fn encode(&self) -> Vec<u8> {
+        // Only a type that cannot say its length fails here, and there is none; no bytes would not decode.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// Bytes left over are an error.
+    pub fn decode(bytes: &[u8]) -> Result<Grant, Undecodable> {
+        match postcard::take_from_bytes(bytes)? {
+            (grant, []) => Ok(grant),
+            _ => Err(Undecodable(postcard::Error::DeserializeBadEncoding)),
+        }
     }
 
     /// What whoever opens a session says with `--publish`: the session may be reached at this address of the host.
@@ -96,6 +149,7 @@ impl Grant {
         let destination = Destination::address(address, Transport::Tcp, Vec::new());
         Grant {
             id,
+            effect: Effect::Allow,
             access: Access::Bind,
             object: destination.object(),
             scope: Scope::Host(HostScope::published(&destination)),
@@ -105,6 +159,7 @@ impl Grant {
             authenticated: false,
             group: None,
             by: by.to_owned(),
+            origin: None,
         }
     }
 
@@ -115,28 +170,32 @@ impl Grant {
             (Some(own), Some(other)) => own >= other,
             (Some(_), None) => false,
         };
-        as_long && *self == Grant { id: self.id, until: self.until, ..other.clone() }
+        as_long && *self == Grant { id: self.id, until: self.until, origin: self.origin.clone(), ..other.clone() }
     }
 
     /// Whether its time is over.
     pub fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| Moment::now() >= until)
+        self.until.is_some_and(|until| until.is_over(self.effect))
     }
 
-    /// Whether it would have lifted this request, had it been there before.
+    /// Whether it would have lifted this request, or denied it, had it been there before.
     pub fn answers(&self, request: &Request) -> bool {
         let needed = Needed { authenticated: request.level == Level::Authenticate, group: request.group.as_deref() };
         let reaches = match &self.scope {
             Scope::Paths(pattern) => is_of_paths(self.access) && pattern.matches(&request.object),
             Scope::Command(scope) => {
-                let is_kept = longest(request) > Lifetime::Attempt && self.object == request.object;
+                let is_kept = remembered(request) > Lifetime::Attempt && self.object == request.object;
                 let execution = request.execution.as_ref();
                 is_kept && execution.is_some_and(|execution| scope.answers(execution, &request.who.cwd))
             }
             Scope::Host(scope) => scope.answers(request),
             Scope::Socket(scope) => scope.covers(&request.object, request.service),
         };
-        reaches && self.holds_for(request.access, request.call, needed)
+        reaches
+            && match self.effect {
+                Effect::Allow => self.holds_for(request.access, request.call, needed),
+                Effect::Deny => self.denies(request.access, request.call),
+            }
     }
 
     /// How far it reaches, as a person reads it: a pattern on paths, a command line with `…` for any further words, or hosts
@@ -150,8 +209,17 @@ impl Grant {
         }
     }
 
+    /// Whether it is a no to this access for this call. Whoever was asked: a no needs no proof and no group.
+    fn denies(&self, access: Access, call: CallId) -> bool {
+        self.effect == Effect::Deny
+            && self.access == access
+            && self.call.is_none_or(|own| own == call)
+            && !self.is_over()
+    }
+
     fn holds_for(&self, access: Access, call: CallId, needed: Needed<'_>) -> bool {
-        self.access == access
+        self.effect == Effect::Allow
+            && self.access == access
             && self.call.is_none_or(|own| own == call)
             && (self.authenticated || !needed.authenticated)
             && self.group.as_deref() == needed.group
@@ -166,9 +234,16 @@ pub(super) struct Needed<'a> {
     pub group: Option<&'a str>,
 }
 
-/// The longest lifetime that an answer to this request may have: what its rule says, and this attempt alone if nobody was
-/// shown the whole of it, or it has no name that would mean the same another time.
-pub fn longest(request: &Request) -> Lifetime {
+/// The longest lifetime that an answer to this request may have within these limits.
+pub fn longest(request: &Request, limits: Limits) -> Lifetime {
+    let within =
+        if limits.longest == Lifetime::Until && limits.max_for.is_none() { Lifetime::Session } else { limits.longest };
+    remembered(request).min(within)
+}
+
+/// The longest lifetime that the request itself allows: what its rule says, and this attempt alone if nobody was shown the
+/// whole of it, or it has no name that would mean the same another time.
+pub fn remembered(request: &Request) -> Lifetime {
     let is_whole = match &request.execution {
         Some(execution) => execution.words_left_out == 0 && !request.object.as_bytes().ends_with(b" (deleted)"),
         None => is_of_paths(request.access) || request.access == Access::Unix || request.destination.is_some(),
@@ -180,7 +255,7 @@ pub fn longest(request: &Request) -> Lifetime {
 pub fn offered_widths(request: &Request, home: &RawPath) -> Vec<Width> {
     let mut widths = vec![Width::Exact];
     // An answer that is not kept reaches no further than the attempt.
-    if longest(request) == Lifetime::Attempt {
+    if remembered(request) == Lifetime::Attempt {
         return widths;
     }
     let wider = [Width::Directory, Width::Tree, Width::Prefix, Width::Program, Width::Host, Width::Domain];
@@ -199,7 +274,7 @@ fn scope(request: &Request, width: Width, home: &RawPath) -> Result<Scope, TooBr
         Access::Unix => SocketScope::of(request, width, home).map(Scope::Socket),
     };
     // What nobody was shown the whole of is answered for the attempt, and for nothing besides.
-    let alone = (longest(request) == Lifetime::Attempt && width == Width::Exact)
+    let alone = (remembered(request) == Lifetime::Attempt && width == Width::Exact)
         .then(|| Scope::Paths(Pattern::literal(&request.object)));
     scope.or(alone).ok_or_else(|| TooBroad { width, base: request.object.clone() })
 }

@@ -57,10 +57,14 @@ pub(super) fn merge(layers: &[(Text, File)], context: &Context) -> Result<Profil
         match_program: Vec::new(),
         match_unit: Vec::new(),
         match_user: Vec::new(),
+        match_group: Vec::new(),
+        match_cwd: Vec::new(),
         workspace: names.vars.get("workspace").cloned(),
         home: context.home.clone(),
         bus_names: BusNames::default(),
         protected,
+        held_reads: Vec::new(),
+        learning: false,
         notes: Vec::new(),
     };
     let mut known = HashMap::new();
@@ -275,6 +279,7 @@ fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, Polic
         remember_for,
         group: group(text, table)?,
         reason: table.reason.as_ref().map(|value| sentence(text, value)).transpose()?,
+        is_ceiling: false,
     };
     match (&rule.exec, &rule.network) {
         (Some(terms), _) => execrule::check_examples(names, text, table, &rule, terms)?,

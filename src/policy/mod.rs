@@ -56,7 +56,7 @@ pub use ceiling::Ceiling;
 pub use commands::CommandScope;
 pub use decide::{Policy, Source, Verdict};
 pub use file::MAX_FILE;
-pub use grants::{Grant, Grants, Scope, TooBroad};
+pub use grants::{Bounds, Grant, Grants, Scope, TooBroad};
 pub use hostscope::{HostScope, ScopeHost};
 pub use load::{Context, PolicyError, ProfileSelector, load};
 pub use model::Profile;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
 use crate::common::argv::{ArgvPattern, WordGlob};
-use crate::common::decision::Lifetime;
+use crate::common::decision::{Lifetime, Limits};
 use crate::common::net::{HostTerm, Ports, Service, Transport};
 use crate::common::path::RawPath;
 use crate::common::scope::{NameGlob, Pattern};
@@ -39,6 +39,10 @@ pub struct Profile {
     pub match_unit: Vec<NameGlob>,
     /// Users that it is for.
     pub match_user: Vec<String>,
+    /// Groups whose members it is for.
+    pub match_group: Vec<String>,
+    /// Directories to start in.
+    pub match_cwd: Vec<Pattern>,
     /// The variable `workspace`, if there is one.
     pub workspace: Option<RawPath>,
     pub home: RawPath,
@@ -46,6 +50,10 @@ pub struct Profile {
     pub bus_names: BusNames,
     /// Trees of gated's own files: every write is denied, whatever else the profile says.
     pub protected: Vec<RawPath>,
+    /// Reads that are to be held although no rule speaks of them: somebody denies them, or may.
+    pub held_reads: Vec<Pattern>,
+    /// Whether what would be asked, or denied by anything but the ceiling and what is built in, is allowed and recorded.
+    pub learning: bool,
     /// What this version accepts but does not hold yet; one sentence each, with its place, to be shown when a session starts.
     pub notes: Vec<String>,
 }
@@ -76,6 +84,8 @@ pub struct Rule {
     /// Members of this group answer, instead of the session's user.
     pub group: Option<String>,
     pub reason: Option<String>,
+    /// Whether it is the admin's limit: it makes a verdict stricter and never freer, whatever else matches.
+    pub is_ceiling: bool,
 }
 
 /// The programs and command lines of a rule.
@@ -226,6 +236,17 @@ pub struct GrantLimits {
     pub max_for: Option<Duration>,
     /// Whether an answer may outlive the session.
     pub persistent: bool,
+}
+
+impl GrantLimits {
+    pub fn limits(self) -> Limits {
+        let longest = match (self.persistent, self.max_for) {
+            (true, _) => Lifetime::Persistent,
+            (false, Some(_)) => Lifetime::Until,
+            (false, None) => Lifetime::Session,
+        };
+        Limits { longest, max_for: self.max_for }
+    }
 }
 
 /// An encoded profile that does not decode.

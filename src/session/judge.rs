@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use tracing::warn;
+
 use self::questions::{Asker, Question};
 use super::calls::Call;
 use super::floor::Scratch;
@@ -18,7 +20,7 @@ use super::upstream::Upstream;
 pub use super::wanted::{Reach, Wanted};
 use super::wanted::{execution_of, who_of};
 use crate::common::access::{Access, Level};
-use crate::common::decision::{Decision, Lifetime, Outcome};
+use crate::common::decision::{Decision, Effect, Outcome};
 use crate::common::errno::Errno;
 use crate::common::exec::Command;
 use crate::common::id::{CallId, GrantId, SessionId};
@@ -110,6 +112,13 @@ pub struct Judge {
 
 /// A grant that decided, and who gave it.
 type Given = (GrantId, String);
+
+/// Who decided, for the records: with the grant, where an earlier answer did.
+#[derive(Debug, Default)]
+struct By {
+    grant: Option<GrantId>,
+    who: String,
+}
 
 /// What was recorded: by which grant, for which call, and what.
 type Recorded = (Option<GrantId>, CallId, Access, RawPath);
@@ -215,14 +224,15 @@ impl Judge {
                     if let Some(errno) = tells.then(&foresee).flatten() {
                         return Err(errno.into());
                     }
-                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, String::new())?;
+                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, By::default())?;
                     return Err(Errno::ACCES.into());
                 }
             }
         }
         for (wanted, verdict, call, outcome, grant) in to_record {
-            let (id, by) = grant.unzip();
-            if !self.record(target, wanted, &verdict, call, outcome, by.unwrap_or_default())? {
+            let (id, who) = grant.unzip();
+            let by = By { grant: id, who: who.unwrap_or_default() };
+            if !self.record(target, wanted, &verdict, call, outcome, by)? {
                 return Err(Errno::ACCES.into());
             }
             self.remember_record(wanted, call, id);
@@ -350,19 +360,26 @@ impl Judge {
         }
     }
 
-    /// Remembers an answer that outlives its attempt. One that is broader than allowed, or has no name by which it could be
-    /// revoked, is good for the attempt alone.
+    /// Remembers an answer that outlives its attempt. What does not decode, or is about something else, or says the opposite,
+    /// is good for the attempt alone.
     fn keep(&self, request: &Request, decision: &Decision) {
-        if decision.outcome != Outcome::Approved || decision.lifetime == Lifetime::Attempt {
-            return;
+        let Some(grant) = decision.grant.as_deref().and_then(|bytes| Grant::decode(bytes).ok()) else { return };
+        let is_meant = match grant.effect {
+            Effect::Allow => decision.outcome == Outcome::Approved,
+            Effect::Deny => decision.outcome == Outcome::Denied,
+        };
+        if is_meant && grant.answers(request) {
+            self.change_grants(|grants| grants.add(grant));
         }
-        let home = &self.policy.profile().home;
-        let made = decision
-            .grant
-            .and_then(|id| Grant::from_answer(id, request, decision.width, decision.lifetime, &decision.by, home).ok());
-        if let Some(grant) = made {
-            let authenticated = decision.authenticated;
-            self.change_grants(|grants| grants.add(Grant { authenticated, ..grant }));
+    }
+
+    /// A grant from elsewhere: it was there before the session, or somebody gave it unasked.
+    pub fn granted(&self, bytes: &[u8]) {
+        match Grant::decode(bytes) {
+            Ok(grant) => {
+                self.change_grants(|grants| grants.add(grant));
+            }
+            Err(error) => warn!(%error, "a grant is not kept"),
         }
     }
 
@@ -405,7 +422,7 @@ impl Judge {
         verdict: &Verdict,
         call: CallId,
         outcome: Outcome,
-        by: String,
+        by: By,
     ) -> Result<bool, Halt> {
         let who = who_of(target, wanted)?;
         let execution = execution_of(target, wanted)?;
@@ -423,7 +440,8 @@ impl Judge {
             destination: wanted.destination.as_deref().cloned().map(Box::new),
             service: wanted.service,
             outcome,
-            by,
+            by: by.who,
+            grant: by.grant,
         }))
     }
 
@@ -453,6 +471,7 @@ impl Judge {
             service: None,
             outcome: Outcome::NotPermitted,
             by: String::new(),
+            grant: None,
         });
     }
 }

@@ -219,6 +219,7 @@ impl Session {
             match received.message {
                 ToSession::Decided(decision) => judge.decided(decision),
                 ToSession::Recorded(number, written) => judge.upstream().recorded(number, written),
+                ToSession::Grant(grant) => judge.granted(&grant),
                 ToSession::Revoke(grant) => judge.revoke(grant),
                 ToSession::Start(start) => match callers_files(received.fds, &start.passed) {
                     Some((caller, files, passed)) => {

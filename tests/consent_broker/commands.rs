@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gated::common::access::{Access, Level};
 use gated::common::consent::{Answer, Prompt};
-use gated::common::decision::{Outcome, Width};
+use gated::common::decision::{Limits, Outcome, Width};
 use gated::common::exec::{Execution, Parent};
 use gated::common::id::RequestId;
 use gated::common::request::{Operation, Request};
@@ -16,7 +16,7 @@ use gated::daemon::audit::AuditLog;
 use gated::daemon::events::Events;
 use gated::daemon::pending::{Effect, Pending, SessionTerms};
 
-use super::{LONG, Log, play, puppet, record, request};
+use super::{LONG, Log, grant, play, puppet, record, request};
 
 fn words(words: &[&str]) -> Vec<Untrusted> {
     words.iter().map(|word| Untrusted::new(word.as_bytes())).collect()
@@ -54,8 +54,17 @@ fn ask(request: Request) -> FromSession {
 fn pending() -> Pending {
     let mut pending = Pending::new();
     let home = "/home/alice".into();
-    pending
-        .open(request(1, "/").session, SessionTerms { timeout: LONG, max_per_minute: 600, home, knows_people: false });
+    pending.open(
+        request(1, "/").session,
+        SessionTerms {
+            timeout: LONG,
+            max_per_minute: 600,
+            home,
+            limits: Limits::SESSION,
+            keeps_answers: false,
+            knows_people: false,
+        },
+    );
     pending
 }
 
@@ -251,7 +260,7 @@ fn a_script_answers_by_program_and_words() {
             let decision = supervisor.decided().await;
             assert_eq!((decision.request, decision.outcome), (id, expected));
             if id == RequestId(1) {
-                assert_eq!(decision.width, Width::Prefix);
+                assert_eq!(grant(&decision).unwrap().scope(), "git status …");
             }
         }
         supervisor.end().await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gated::common::access::{Access, Level};
 use gated::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
-use gated::common::decision::{Decision, Lifetime, Outcome, Width};
+use gated::common::decision::{Decision, Lifetime, Limits, Outcome, Width};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::request::{Operation, Request, RuleRef, Who};
 use gated::common::text::Untrusted;
@@ -20,7 +20,17 @@ use gated::daemon::audit::{Audit, AuditError, AuditLog, AuditRecord};
 use gated::daemon::broker::{Broker, BrokerConfig, Closing, Fault};
 use gated::daemon::events::Events;
 use gated::daemon::pending::SessionTerms;
+use gated::policy::Grant;
 use tokio::sync::mpsc;
+
+/// What an answer gave besides this attempt.
+fn grant(decision: &Decision) -> Option<Grant> {
+    decision.grant.as_deref().map(|bytes| Grant::decode(bytes).unwrap())
+}
+
+fn lifetime(decision: &Decision) -> Lifetime {
+    grant(decision).map_or(Lifetime::Attempt, |grant| grant.lifetime)
+}
 
 fn who() -> Who {
     let argv = ["tool", "--token", "abc"].map(Untrusted::new).to_vec();
@@ -73,6 +83,7 @@ fn record(number: u64, outcome: Outcome) -> FromSession {
         service: None,
         outcome,
         by: "policy".into(),
+        grant: None,
     }))
 }
 
@@ -146,7 +157,7 @@ impl ConsentAgent for Puppet {
     }
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {
-        let _ = self.tells.send(format!("shown {}", prompt.request.id.0));
+        let _ = self.tells.send(format!("shown {}", prompt.id.0));
         let withdrawn = Withdrawn(self.tells.clone());
         Box::pin(async move {
             let answer = self.says.recv().await.unwrap_or(Err(ConsentError::Gone("no strings".into())));
@@ -199,7 +210,14 @@ fn play<F: Future<Output = ()>>(
     scene: impl FnOnce(Supervisor) -> F,
 ) -> Closing {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let terms = SessionTerms { timeout, max_per_minute: 600, home: "/home/alice".into(), knows_people: false };
+    let terms = SessionTerms {
+        timeout,
+        max_per_minute: 600,
+        home: "/home/alice".into(),
+        limits: Limits::SESSION,
+        keeps_answers: false,
+        knows_people: false,
+    };
     let config = BrokerConfig { session: SessionId("00000001".into()), user: "alice".into(), terms };
     let (to, from_session) = mpsc::channel(16);
     let (to_session, from) = mpsc::channel(16);
@@ -231,7 +249,7 @@ fn an_approval_is_on_disk_before_the_supervisor_hears_of_it() {
         release.send(()).unwrap();
         let decision = supervisor.decided().await;
         assert_eq!(
-            (decision.outcome, decision.lifetime, decision.by.as_str()),
+            (decision.outcome, lifetime(&decision), decision.by.as_str()),
             (Outcome::Approved, Lifetime::Call, "puppet")
         );
         let lines = seen.lines();
@@ -249,7 +267,7 @@ fn an_approval_that_cannot_be_recorded_is_a_denial() {
             strings.say.send(Ok(Answer::Session(Width::Tree))).unwrap();
             supervisor.send(ask(1, "/srv/x")).await;
             let decision = supervisor.decided().await;
-            assert_eq!((decision.outcome, decision.lifetime), (Outcome::NotPermitted, Lifetime::Attempt));
+            assert_eq!((decision.outcome, lifetime(&decision)), (Outcome::NotPermitted, Lifetime::Attempt));
             supervisor.end().await;
         });
         assert_eq!(closing.denials.lines().count(), 1);
@@ -410,10 +428,8 @@ fn a_script_answers_in_order_with_its_delays_and_uses_and_denies_the_rest() {
         assert_eq!(supervisor.outcome().await, (2, Outcome::Denied), "used up");
         supervisor.send(ask(3, "/home/alice/.config/x/y")).await;
         let decision = supervisor.decided().await;
-        assert_eq!(
-            (decision.outcome, decision.lifetime, decision.width),
-            (Outcome::Approved, Lifetime::Session, Width::Directory)
-        );
+        assert_eq!((decision.outcome, lifetime(&decision)), (Outcome::Approved, Lifetime::Session));
+        assert_eq!(grant(&decision).unwrap().scope(), "/home/alice/.config/x/*");
         assert_eq!(decision.by, "script:answers.toml");
         supervisor.send(ask(4, "/srv/work/one")).await;
         assert_eq!(supervisor.outcome().await, (4, Outcome::Denied), "a star in a place is a plain character");

@@ -9,6 +9,7 @@ use gated::common::bus::{
 };
 use gated::common::decision::Outcome;
 use gated::common::wire::FromSession;
+use gated::policy::Grant;
 use zbus::{OwnedObjectPath, OwnedVariant, Variant};
 
 use super::support::system_bus::{Bus, Peer};
@@ -102,7 +103,7 @@ fn another_user_sees_hears_and_changes_nothing() {
         reply.send(said("session")).unwrap();
         let decision = supervisor.decided().await;
         assert_eq!((decision.outcome, decision.by.as_str()), (Outcome::Approved, "agent:daemon"));
-        let grant = decision.grant.unwrap().to_string();
+        let grant = Grant::decode(&decision.grant.unwrap()).unwrap().id.to_string();
         assert_eq!(refusal(stranger.manager("RevokeGrant", &(&*grant, Options::new())).await), "NotAuthorized");
         let revoked: u32 = stranger.manager("RevokeGrant", &("", all())).await.unwrap().body().deserialize().unwrap();
         assert_eq!(revoked, 0);

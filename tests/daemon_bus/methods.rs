@@ -435,7 +435,7 @@ fn what_a_profile_says_is_explained() {
         supervisor.ask(1, "/srv/x").await;
         world.until("a request", |core| waiting(core) == 1).await;
         client.decide(1, "session").await.unwrap();
-        let grant = supervisor.decided().await.grant.unwrap();
+        let grant = supervisor.granted().await.id;
         let verdict = explain("write", "/srv/x").await.unwrap();
         assert_eq!((text(&verdict["level"]), text(&verdict["grant"])), ("allow".into(), grant.to_string()));
     });
@@ -453,7 +453,7 @@ fn grants_are_listed_and_revoked() {
             supervisor.ask(number, object).await;
             world.until("a request", |core| waiting(core) == 1).await;
             client.decide(number, word).await.unwrap();
-            ids.push(supervisor.decided().await.grant.unwrap());
+            ids.push(supervisor.granted().await.id);
         }
         let list = async || {
             let told = client.manager("ListGrants", &(Options::new(),)).await.unwrap();

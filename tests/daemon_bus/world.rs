@@ -32,6 +32,7 @@ use gated::daemon::link::Socket;
 use gated::daemon::policyfiles::Snapshot;
 use gated::daemon::rendezvous::Rendezvous;
 use gated::daemon::state::{Kept, Shelf};
+use gated::policy::Grant;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
@@ -161,6 +162,11 @@ impl Supervisor {
             ToSession::Decided(decision) => decision,
             other => panic!("no decision: {other:?}"),
         }
+    }
+
+    /// What the next decision grants.
+    pub async fn granted(&mut self) -> Grant {
+        Grant::decode(&self.decided().await.grant.expect("a grant")).unwrap()
     }
 
     /// Builds the session.

@@ -143,7 +143,7 @@ impl Daemon {
 
     pub fn ask_for(&self, prompt: &Prompt, user: u32) -> JoinHandle<Reply> {
         let (connection, agent) = (self.connection.clone(), self.agent.clone().expect("an agent has registered"));
-        let (id, details) = (prompt.request.id.to_string(), Details::of(prompt, user));
+        let (id, details) = (prompt.id.to_string(), Details::of(prompt, user));
         tokio::spawn(async move {
             let agent = Some(agent.as_str());
             match connection.call_method(agent, AGENT_PATH, Some(AGENT_INTERFACE), "Ask", &(id, details)).await {

@@ -55,14 +55,8 @@ pub fn prompt(request: Request) -> Prompt {
         (Width::Directory, Pattern::children_of(&parent)),
         (Width::Tree, Pattern::tree_of(&parent)),
     ];
-    Prompt {
-        offers: offers.map(|(width, pattern)| Offer { width, scope: pattern.to_string() }).to_vec(),
-        longest: request.remember,
-        request: Rc::new(request),
-        attempts: 1,
-        waiting: 0,
-        deadline: Instant::now() + Duration::from_secs(60),
-    }
+    let offers = offers.map(|(width, pattern)| Offer { width, scope: pattern.to_string() }).to_vec();
+    Prompt::new(Rc::new(request), offers, Instant::now() + Duration::from_secs(60))
 }
 
 pub fn npmrc(number: u32, session: u32) -> Prompt {

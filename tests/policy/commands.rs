@@ -1,16 +1,16 @@
 //! From an answer to an exec to a grant: how far it may reach, what it covers, and what it never covers.
 
 use gated::common::access::{Access, Level};
-use gated::common::decision::{Lifetime, Width};
+use gated::common::decision::{Lifetime, Term, Width};
 use gated::common::exec::{Command, Execution, Step, Version};
 use gated::common::id::GrantId;
 use gated::common::request::{Operation, Request};
 use gated::common::text::Untrusted;
-use gated::policy::grants::{longest, offered_widths};
+use gated::policy::grants::{offered_widths, remembered};
 use gated::policy::variables::carries_code;
 use gated::policy::{Grant, Grants, Policy, Profile, Source};
 
-use super::sample::{CALL, OTHER_CALL, command, file, path, profile, request};
+use super::sample::{CALL, OTHER_CALL, bounds, command, file, path, profile, request};
 
 fn asked(command: &Command) -> Request {
     let words = |words: &[Vec<u8>]| words.iter().map(|word| Untrusted::new(word.clone())).collect();
@@ -35,7 +35,7 @@ fn asked(command: &Command) -> Request {
 
 fn answer(line: &str, width: Width) -> Option<Grant> {
     let request = asked(&command(line));
-    Grant::from_answer(GrantId(1), &request, width, Lifetime::Session, "tty:user", &path("/home/user")).ok()
+    Grant::from_answer(GrantId(1), &request, width, Term::Session, "tty:user", &bounds(&path("/home/user"))).ok()
 }
 
 fn scope(line: &str, width: Width) -> Option<String> {
@@ -61,7 +61,7 @@ fn an_answer_reaches_the_command_line_its_beginning_or_its_program() {
     assert_eq!(scope("/usr/bin/git push", Width::Tree), None);
     let file = request("/srv/a/f", false, Lifetime::Session);
     for width in [Prefix, Program] {
-        assert!(Grant::from_answer(GrantId(1), &file, width, Lifetime::Session, "", &path("/home/user")).is_err());
+        assert!(Grant::from_answer(GrantId(1), &file, width, Term::Session, "", &bounds(&path("/home/user"))).is_err());
     }
 }
 
@@ -98,14 +98,15 @@ fn what_would_be_everything_is_not_offered() {
 #[test]
 fn a_command_line_that_was_cut_or_has_no_name_is_asked_each_time() {
     let mut cut = asked(&command("/usr/bin/git push"));
-    assert_eq!(longest(&cut), Lifetime::Session);
+    assert_eq!(remembered(&cut), Lifetime::Session);
     cut.execution.as_mut().unwrap().words_left_out = 1;
     let mut gone = asked(&command("/usr/bin/git push"));
     gone.object = path("/memfd:x (deleted)");
     for request in [cut, gone, Request { execution: None, ..asked(&command("/usr/bin/git")) }] {
-        assert_eq!(longest(&request), Lifetime::Attempt);
+        assert_eq!(remembered(&request), Lifetime::Attempt);
         assert_eq!(offered_widths(&request, &path("/home/user")), [Width::Exact]);
-        let made = Grant::from_answer(GrantId(1), &request, Width::Exact, Lifetime::Session, "", &path("/home/user"));
+        let made =
+            Grant::from_answer(GrantId(1), &request, Width::Exact, Term::Session, "", &bounds(&path("/home/user")));
         let made = made.unwrap();
         assert_eq!(made.lifetime, Lifetime::Attempt);
         assert!(!made.answers(&request) && !Grants::new().add(made));
@@ -184,7 +185,8 @@ fn a_grant_for_words_holds_in_the_directory_that_was_shown() {
     let elsewhere = Command { cwd: path("/srv/elsewhere"), ..here.clone() };
     let asked = asked(&here);
     assert_eq!(asked.who.cwd, here.cwd);
-    let grant = |width| Grant::from_answer(GrantId(1), &asked, width, Lifetime::Session, "", &path("/home/user")).ok();
+    let grant =
+        |width| Grant::from_answer(GrantId(1), &asked, width, Term::Session, "", &bounds(&path("/home/user"))).ok();
     for (width, there) in [(Width::Exact, Level::Ask), (Width::Prefix, Level::Ask), (Width::Program, Level::Allow)] {
         assert_eq!(held(grant(width), &here), Level::Allow);
         assert_eq!(held(grant(width), &elsewhere), there, "{width}");
@@ -197,8 +199,9 @@ fn a_grant_for_a_file_holds_while_that_is_as_it_was() {
     let of = |version| Command { version, ..command("/usr/bin/git push remote") };
     let was = of(Some(version));
     for width in [Width::Exact, Width::Prefix, Width::Program] {
-        let grant =
-            || Grant::from_answer(GrantId(1), &asked(&was), width, Lifetime::Session, "", &path("/home/user")).ok();
+        let grant = || {
+            Grant::from_answer(GrantId(1), &asked(&was), width, Term::Session, "", &bounds(&path("/home/user"))).ok()
+        };
         assert_eq!(held(grant(), &was), Level::Allow);
         for other in [Some(Version { inode: 3, ..version }), Some(Version { changed: (3, 5), ..version }), None] {
             assert_eq!(held(grant(), &of(other)), Level::Ask, "{width} {other:?}");
@@ -211,7 +214,7 @@ fn a_grant_holds_for_the_same_variables_and_interpreters_alone() {
     let plain = command("/usr/bin/git push");
     let with = |variable: &str| Command { variables: vec![variable.as_bytes().to_vec()], ..plain.clone() };
     let grant = |of: &Command, width| {
-        Grant::from_answer(GrantId(1), &asked(of), width, Lifetime::Session, "", &path("/home/user")).ok()
+        Grant::from_answer(GrantId(1), &asked(of), width, Term::Session, "", &bounds(&path("/home/user"))).ok()
     };
     for width in [Width::Exact, Width::Prefix, Width::Program] {
         assert_eq!(held(grant(&plain, width), &with("LD_PRELOAD=/x")), Level::Ask);

@@ -1,7 +1,7 @@
 //! Verdicts: what beats what, whatever the order, and what moving a directory would take along.
 
 use gated::common::access::{Access, Level};
-use gated::common::decision::Lifetime;
+use gated::common::decision::{Effect, Lifetime};
 use gated::common::id::{CallId, GrantId};
 use gated::common::path::RawPath;
 use gated::common::scope::Pattern;
@@ -44,6 +44,7 @@ level = "deny"
 fn grant(pattern: &str, call: Option<CallId>) -> Grant {
     Grant {
         id: GrantId(1),
+        effect: Effect::Allow,
         access: Access::Write,
         object: path("/elsewhere"),
         scope: Scope::Paths(Pattern::parse(pattern).unwrap()),
@@ -53,6 +54,7 @@ fn grant(pattern: &str, call: Option<CallId>) -> Grant {
         authenticated: false,
         group: None,
         by: "tty:user".into(),
+        origin: None,
     }
 }
 
@@ -248,6 +250,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         remember_for: None,
         group: None,
         reason: None,
+        is_ceiling: false,
     })
 }
 
@@ -376,6 +379,7 @@ fn any_deny() -> Rule {
         remember_for: None,
         group: None,
         reason: None,
+        is_ceiling: false,
     }
 }
 

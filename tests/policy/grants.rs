@@ -1,16 +1,17 @@
 //! From an answer to a grant.
 
 use gated::common::access::Access;
-use gated::common::decision::{Lifetime, Width};
+use gated::common::decision::{Lifetime, Term, Width};
 use gated::common::id::GrantId;
 use gated::policy::grants::offered_widths;
 use gated::policy::{Grant, Grants, TooBroad};
 
-use super::sample::{CALL, OTHER_CALL, path, request};
+use super::sample::{CALL, OTHER_CALL, bounds, path, request};
 
 fn answer(object: &str, is_directory: bool, width: Width) -> Result<String, TooBroad> {
     let request = request(object, is_directory, Lifetime::Session);
-    let grant = Grant::from_answer(GrantId(1), &request, width, Lifetime::Session, "tty:user", &path("/home/user"))?;
+    let grant =
+        Grant::from_answer(GrantId(1), &request, width, Term::Session, "tty:user", &bounds(&path("/home/user")))?;
     Ok(grant.scope())
 }
 
@@ -49,7 +50,7 @@ fn no_answer_covers_everything_or_a_whole_home() {
     let far = request("/var/lib/me/x", false, Lifetime::Session);
     let home = path("/var/lib/me/home");
     assert!(
-        Grant::from_answer(GrantId(1), &far, Width::Tree, Lifetime::Session, "tty:me", &home).is_err(),
+        Grant::from_answer(GrantId(1), &far, Width::Tree, Term::Session, "tty:me", &bounds(&home)).is_err(),
         "home is in it"
     );
     assert!(answer("/home/user/.config/x", false, Width::Tree).is_ok());
@@ -63,14 +64,15 @@ fn no_answer_covers_everything_or_a_whole_home() {
 fn an_answer_holds_no_longer_than_its_rule_allows() {
     let grant = |remember, lifetime| {
         let request = request("/srv/f", false, remember);
-        Grant::from_answer(GrantId(1), &request, Width::Exact, lifetime, "tty:user", &path("/home/user")).unwrap()
+        Grant::from_answer(GrantId(1), &request, Width::Exact, lifetime, "tty:user", &bounds(&path("/home/user")))
+            .unwrap()
     };
-    let cut = grant(Lifetime::Call, Lifetime::Session);
+    let cut = grant(Lifetime::Call, Term::Session);
     assert_eq!((cut.lifetime, cut.call), (Lifetime::Call, Some(CALL)));
-    assert_eq!(grant(Lifetime::Session, Lifetime::Call).lifetime, Lifetime::Call);
-    let whole = grant(Lifetime::Session, Lifetime::Session);
+    assert_eq!(grant(Lifetime::Session, Term::Call).lifetime, Lifetime::Call);
+    let whole = grant(Lifetime::Session, Term::Session);
     assert_eq!((whole.lifetime, whole.call, whole.authenticated), (Lifetime::Session, None, false));
-    assert!(!Grants::new().add(grant(Lifetime::Attempt, Lifetime::Session)), "nothing is kept of an attempt");
+    assert!(!Grants::new().add(grant(Lifetime::Attempt, Term::Session)), "nothing is kept of an attempt");
     let once = request("/srv/a/f", false, Lifetime::Attempt);
     assert_eq!(offered_widths(&once, &path("/home/user")), [Width::Exact]);
     let kept = request("/srv/a/f", false, Lifetime::Call);
@@ -84,9 +86,9 @@ fn grants_of_a_call_end_with_it_and_others_stay() {
             GrantId(1),
             &request(object, false, lifetime),
             Width::Exact,
-            lifetime,
+            Term::Session,
             "tty:user",
-            &path("/home/user"),
+            &bounds(&path("/home/user")),
         )
         .unwrap()
     };
@@ -107,7 +109,7 @@ fn a_grant_is_revoked_by_its_name_and_an_equal_one_is_kept_once() {
     let grant = |id, object: &str| {
         let request = request(object, false, Lifetime::Session);
         let home = path("/home/user");
-        Grant::from_answer(GrantId(id), &request, Width::Exact, Lifetime::Session, "tty:user", &home).unwrap()
+        Grant::from_answer(GrantId(id), &request, Width::Exact, Term::Session, "tty:user", &bounds(&home)).unwrap()
     };
     let mut grants = Grants::new();
     assert!(grants.add(grant(1, "/srv/a")) && grants.add(grant(2, "/srv/b")));
@@ -124,8 +126,15 @@ fn an_answer_for_a_directory_covers_the_directory_that_was_asked_for() {
     let mut grants = Grants::new();
     let made = request("/srv/new", true, Lifetime::Session);
     grants.add(
-        Grant::from_answer(GrantId(1), &made, Width::Directory, Lifetime::Session, "tty:user", &path("/home/user"))
-            .unwrap(),
+        Grant::from_answer(
+            GrantId(1),
+            &made,
+            Width::Directory,
+            Term::Session,
+            "tty:user",
+            &bounds(&path("/home/user")),
+        )
+        .unwrap(),
     );
     let level = |of: &str| policy.decide(Access::Write, &path(of), CALL, &grants).level.to_string();
     assert_eq!((level("/srv/new"), level("/srv/new/x")), ("allow".into(), "allow".into()));
@@ -138,7 +147,7 @@ fn an_answer_settles_what_waits_for_the_same_people() {
     use gated::common::request::Request;
     let asked = Request { group: Some("deployers".into()), ..request("/srv/a/f", false, Lifetime::Session) };
     let grant = |of: &Request| {
-        Grant::from_answer(GrantId(1), of, Width::Tree, Lifetime::Session, "bus:1", &path("/home/user")).unwrap()
+        Grant::from_answer(GrantId(1), of, Width::Tree, Term::Session, "bus:1", &bounds(&path("/home/user"))).unwrap()
     };
     let own = request("/srv/a/g", false, Lifetime::Session);
     assert!(grant(&asked).answers(&asked) && grant(&own).answers(&own));

@@ -1,11 +1,12 @@
 //! Verdicts on names, connections and listening sockets, and how far answers about them reach.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use gated::common::access::{Access, Level};
-use gated::common::decision::{Lifetime, Width};
+use gated::common::decision::{Lifetime, Term, Width};
 use gated::common::id::GrantId;
-use gated::common::moment::Moment;
+use gated::common::moment::{Expiry, Moment};
 use gated::common::net::{Destination, HostName, Knowledge, Named, Transport, Zone};
 use gated::common::path::RawPath;
 use gated::common::request::{Operation, Request};
@@ -14,7 +15,7 @@ use gated::policy::network::Reaching;
 use gated::policy::{Grant, Grants, Policy, Source, Verdict};
 use proptest::prelude::*;
 
-use super::sample::{CALL, OTHER_CALL, any_level, path, profile, request};
+use super::sample::{CALL, OTHER_CALL, any_level, bounds, path, profile, request};
 
 fn name(text: &str) -> HostName {
     text.parse().unwrap()
@@ -91,7 +92,7 @@ fn asked(policy: &Policy, access: Access, to: &str) -> Request {
 }
 
 fn answer(request: &Request, width: Width) -> Option<Grant> {
-    Grant::from_answer(GrantId(1), request, width, Lifetime::Session, "tty:user", &path("/home/user")).ok()
+    Grant::from_answer(GrantId(1), request, width, Term::Session, "tty:user", &bounds(&path("/home/user"))).ok()
 }
 
 fn scope(policy: &Policy, to: &str, width: Width) -> Option<String> {
@@ -513,10 +514,10 @@ fn a_grant_lifts_no_deny_and_authenticate_only_if_proven() {
 fn an_answer_with_a_time_is_over_when_it_is_over() {
     let policy = policy(RULES);
     let grant = answer(&asked(&policy, Access::Connect, "10.1.2.3:5432"), Width::Exact).unwrap();
-    let left = grant.until.unwrap().0.saturating_sub(Moment::now().0);
+    let left = grant.until.unwrap().boot.0.saturating_sub(Moment::now().0);
     assert!((599..=600).contains(&left.as_secs()), "{left:?}");
     assert_eq!(connect(&policy, "10.1.2.3:5432", &with(grant.clone())).level, Level::Allow);
-    let over = Grant { until: Some(Moment::now()), ..grant.clone() };
+    let over = Grant { until: Some(Expiry::after(Duration::ZERO)), ..grant.clone() };
     assert!(over.is_over() && !over.answers(&asked(&policy, Access::Connect, "10.1.2.3:5432")));
     assert_eq!(connect(&policy, "10.1.2.3:5432", &with(over.clone())).level, Level::Ask);
     // The same answer again holds anew.

@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gated::common::access::{Access, Level};
-use gated::common::decision::Lifetime;
+use gated::common::decision::{Lifetime, Limits};
 use gated::common::exec::{Command, Program, Step};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::path::RawPath;
 use gated::common::request::{Operation, Request, RuleRef, Who};
-use gated::policy::{Context, PolicyError, Profile, ProfileSelector, load};
+use gated::policy::{Bounds, Context, PolicyError, Profile, ProfileSelector, load};
 use proptest::prelude::*;
 
 pub const CALL: CallId = CallId(1);
@@ -18,6 +18,11 @@ pub const OTHER_CALL: CallId = CallId(2);
 
 pub fn path(text: &str) -> RawPath {
     RawPath::from(text)
+}
+
+/// Of a session that nothing outlives.
+pub fn bounds(home: &RawPath) -> Bounds<'_> {
+    Bounds { home, limits: Limits::SESSION }
 }
 
 pub fn context() -> Context {

@@ -1,7 +1,7 @@
 //! Verdicts on unix sockets, what is behind them, and how far answers about them reach.
 
 use gated::common::access::{Access, Level};
-use gated::common::decision::{Lifetime, Width};
+use gated::common::decision::{Lifetime, Term, Width};
 use gated::common::id::GrantId;
 use gated::common::net::Service;
 use gated::common::request::{Operation, Request};
@@ -9,7 +9,7 @@ use gated::policy::grants::offered_widths;
 use gated::policy::sockets::Services;
 use gated::policy::{Grant, Grants, Policy, Profile};
 
-use super::sample::{CALL, path, profile, request};
+use super::sample::{CALL, bounds, path, profile, request};
 
 const AGENT: &str = "/home/user/.agent.sock";
 
@@ -40,7 +40,7 @@ fn asked(policy: &Policy, socket: &str) -> Request {
 }
 
 fn answer(request: &Request, width: Width) -> Option<Grant> {
-    Grant::from_answer(GrantId(1), request, width, Lifetime::Session, "tty:user", &path("/home/user")).ok()
+    Grant::from_answer(GrantId(1), request, width, Term::Session, "tty:user", &bounds(&path("/home/user"))).ok()
 }
 
 #[test]

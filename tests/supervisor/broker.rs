@@ -11,14 +11,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gated::common::decision::{Decision, Lifetime, Outcome, Width};
+use gated::common::decision::{Decision, Lifetime, Limits, Outcome, Term, Width};
 use gated::common::id::{GrantId, SessionId, Token};
 use gated::common::path::RawPath;
 use gated::common::request::Request;
 use gated::common::wire::{
     self, Ended, Ends, FromCaller, FromSession, Hello, Identity, Launch, Rendezvous, Start, ToCaller, ToSession,
 };
-use gated::policy::{self, Context, ProfileSelector};
+use gated::policy::{self, Bounds, Context, Grant, ProfileSelector};
 use gated::tool::floor::LOWEST_ABI;
 use gated::tool::link::{self, Link};
 
@@ -90,18 +90,22 @@ impl Broker {
     }
 
     pub fn decide(&self, request: &Request, outcome: Outcome, lifetime: Lifetime) -> Option<GrantId> {
-        let grant = (lifetime != Lifetime::Attempt).then(|| GrantId::random().expect("random bits"));
+        let id = (lifetime != Lifetime::Attempt).then(|| GrantId::random().expect("random bits"));
+        let term = if lifetime == Lifetime::Session { Term::Session } else { Term::Call };
+        let bounds = Bounds { home: &RawPath::from("/nonexistent"), limits: Limits::SESSION };
+        let grant = id.map(|id| {
+            let grant = Grant::from_answer(id, request, Width::Exact, term, "test", &bounds);
+            grant.expect("an answer that is not too broad").encode()
+        });
         self.send(ToSession::Decided(Decision {
             request: request.id,
             outcome,
-            lifetime,
-            width: Width::Exact,
             grant,
             authenticated: false,
             by: "test".into(),
             edited: None,
         }));
-        grant
+        id
     }
 
     #[track_caller]
@@ -124,6 +128,7 @@ pub fn launch(sandbox: &Sandbox, ends: Ends) -> Launch {
     let selector = ProfileSelector::File(sandbox.control().join("profile.toml"));
     let profile = policy::load(selector, &context, &|path| std::fs::read_to_string(path)).expect("a profile");
     Launch {
+        grants: Vec::new(),
         version: wire::VERSION,
         session: SessionId::random().expect("random bits"),
         user: Identity {

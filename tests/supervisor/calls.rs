@@ -348,8 +348,6 @@ fn authenticate() {
         session.broker.send(ToSession::Decided(gated::common::decision::Decision {
             request: question.id,
             outcome: Outcome::Approved,
-            lifetime: Lifetime::Attempt,
-            width: gated::common::decision::Width::Exact,
             grant: None,
             authenticated: proven,
             by: "test".into(),

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use gated::common::access::Access;
-use gated::common::decision::{Decision, Lifetime, Outcome, Width};
+use gated::common::decision::{Decision, Outcome};
 use gated::common::request::Request;
 use gated::common::wire::{Ended, Ends, FromCaller};
 
@@ -35,8 +35,6 @@ fn decide(session: &Supervised<'_>, request: &Request, outcome: Outcome, edited:
     session.broker.send(ToSession::Decided(Decision {
         request: request.id,
         outcome,
-        lifetime: Lifetime::Attempt,
-        width: Width::Exact,
         grant: None,
         authenticated: false,
         by: "test".into(),

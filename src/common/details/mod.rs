@@ -7,6 +7,7 @@
 
 mod answer;
 mod exec;
+mod group;
 mod net;
 
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use serde::de::value::{Error as WordError, StrDeserializer};
 use zbus::{DeserializeDict, OwnedVariant, SerializeDict, Type, Variant};
 
 use super::access::Access;
-use super::consent::{Offer, Prompt};
+use super::consent::{Group, Offer, Prompt, Suggestion};
 use super::decision::Width;
 use super::exec::SHOWN_BYTES;
 use super::id::{CallId, RequestId, SessionId};
@@ -123,6 +124,15 @@ pub struct Details {
     pub net_hint: Option<Vec<u8>>,
     /// Of [`Access::Unix`] only, if it is a known one.
     pub service: Option<String>,
+    /// The longest time of an answer `for`, in microseconds, where there is one.
+    pub max_for: Option<u64>,
+    /// This and the keys after it: of several requests that are put as one.
+    pub group_count: Option<u32>,
+    pub group_place: Option<String>,
+    /// Each an operation and an object.
+    pub group_members: Option<Vec<(String, Vec<u8>)>>,
+    /// What the person has answered again and again: how often, the width, the term, and its microseconds where it is `for`.
+    pub suggested: Option<(u32, String, String, u64)>,
 }
 
 /// A prompt that came over the bus, checked. Unlike [`Prompt`] it can go from one thread to another.
@@ -132,6 +142,9 @@ pub struct Question {
     /// Whose session it is.
     pub user: u32,
     offers: Vec<Offer>,
+    max_for: Option<Duration>,
+    group: Option<Group>,
+    suggestion: Option<Suggestion>,
     attempts: usize,
     waiting: usize,
     deadline: Instant,
@@ -139,8 +152,9 @@ pub struct Question {
 
 impl From<Question> for Prompt {
     fn from(question: Question) -> Prompt {
-        let Question { request, offers, attempts, waiting, deadline, .. } = question;
-        Prompt { longest: request.remember, request: Rc::new(request), offers, attempts, waiting, deadline }
+        let Question { request, offers, max_for, group, suggestion, attempts, waiting, deadline, .. } = question;
+        let (id, longest, request) = (request.id, request.remember, Rc::new(request));
+        Prompt { id, longest, request, offers, max_for, group, suggestion, attempts, waiting, deadline }
     }
 }
 
@@ -194,6 +208,11 @@ impl Details {
             net_transport: destination.map(|own| own.transport.as_str().to_owned()),
             net_hint: destination.and_then(net::hint_of),
             service: prompt.request.service.map(|service| service.as_str().to_owned()),
+            max_for: prompt.max_for.map(microseconds),
+            group_count: prompt.group.as_ref().map(|group| count(group.count)),
+            group_place: prompt.group.as_ref().map(|group| without_nul(&group.place)),
+            group_members: prompt.group.as_ref().map(group::members_of),
+            suggested: prompt.suggestion.as_ref().map(group::suggestion_of),
         }
     }
 
@@ -205,6 +224,8 @@ impl Details {
         let execution = exec::execution(&mut self, access)?;
         let destination = net::destination(&mut self, access, operation)?;
         let service = net::service(&mut self, access)?;
+        let group = group::group(&mut self)?;
+        let suggestion = group::suggestion(&mut self)?;
         if self.argv.len() > MAX_WORDS || self.argv.iter().any(|word| word.len() > MAX_WORD) {
             return Err(DetailsError::TooLong("argv"));
         }
@@ -261,6 +282,9 @@ impl Details {
             },
             user: self.user,
             offers: offers(&self.offers, access)?,
+            max_for: self.max_for.map(Duration::from_micros),
+            group,
+            suggestion,
             attempts: usize::try_from(self.attempts).unwrap_or(usize::MAX),
             waiting: usize::try_from(self.waiting).unwrap_or(usize::MAX),
             deadline: now.checked_add(remaining).unwrap_or(now),

@@ -77,14 +77,9 @@ fn prompt() -> impl Strategy<Value = Prompt> {
             (Width::Tree, Pattern::tree_of(&parent)),
         ];
         let offers = all.map(|(width, pattern)| Offer { width, scope: pattern.to_string() });
-        Prompt {
-            request: Rc::new(request),
-            offers: offers.into_iter().take(object.3).collect(),
-            longest: words.3,
-            attempts: rest.3,
-            waiting: rest.4,
-            deadline: Instant::now() + Duration::from_secs(rest.5),
-        }
+        let offers = offers.into_iter().take(object.3).collect();
+        let deadline = Instant::now() + Duration::from_secs(rest.5);
+        Prompt { attempts: rest.3, waiting: rest.4, ..Prompt::new(Rc::new(request), offers, deadline) }
     })
 }
 
@@ -105,7 +100,7 @@ proptest! {
         let wire = to_bytes(Context::new(LE, 0), &details).unwrap();
         let (decoded, _): (Details, _) = wire.deserialize().unwrap();
         prop_assert_eq!(&decoded, &details);
-        let question = decoded.question(&prompt.request.id.to_string()).unwrap();
+        let question = decoded.question(&prompt.id.to_string()).unwrap();
         prop_assert_eq!(question.user, user);
         let arrived = Prompt::from(question);
         let mut expected = prompt.request.as_ref().clone();

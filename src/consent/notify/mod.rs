@@ -218,7 +218,7 @@ impl<S: Server> Notifier<S> {
         let key = Key(self.next);
         self.next = self.next.wrapping_add(1);
         let (session, may_session) = (prompt.request.session.clone(), prompt.longest >= Lifetime::Session);
-        info!(request = %prompt.request.id, session = %session, "asked");
+        info!(request = %prompt.id, session = %session, "asked");
         self.waiting.insert(key, Waiting { prompt, user, reply, shown: None });
         self.withdrawn.push(Box::pin(async move {
             withdrawn.wait().await;
@@ -261,7 +261,7 @@ impl<S: Server> Notifier<S> {
             }
             News::Closed(mark, closing) => {
                 let Some((key, waiting)) = self.shown_as(&mark) else { return };
-                let request = waiting.prompt.request.id;
+                let request = waiting.prompt.id;
                 waiting.shown = None;
                 let event = match closing {
                     Closing::ByPerson => {
@@ -342,7 +342,7 @@ impl<S: Server> Notifier<S> {
         let waiting = self.waiting.get_mut(&key)?;
         let of = (waiting.user != self.person.uid).then(|| name_of(waiting.user));
         let drawing = draw::request(&waiting.prompt, of.as_deref(), &self.person, capabilities, why, others);
-        let request = waiting.prompt.request.id;
+        let request = waiting.prompt.id;
         let choices: Vec<Choice> = drawing.buttons.iter().map(|(choice, _)| *choice).collect();
         let names = match keys::name(&choices) {
             Ok(names) => names,
@@ -383,7 +383,7 @@ impl<S: Server> Notifier<S> {
             Choice::Once => Answer::Once(Width::Exact),
             Choice::Session => Answer::Session(Width::Exact),
         };
-        let request = waiting.prompt.request.id;
+        let request = waiting.prompt.id;
         match waiting.reply.send(answer) {
             Ok(()) => info!(%request, ?choice, "answered"),
             Err(_) => info!(%request, ?choice, "answered too late"),

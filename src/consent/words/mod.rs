@@ -3,9 +3,11 @@
 mod letters;
 mod net;
 
+use std::time::Duration;
+
 use crate::common::access::Access;
 use crate::common::consent::Offer;
-use crate::common::decision::Width;
+use crate::common::decision::{Term, Width};
 use crate::common::exec::Execution;
 use crate::common::net::Transport;
 use crate::common::path::RawPath;
@@ -120,13 +122,29 @@ pub fn reach(request: &Request, width: Width) -> &'static str {
 
 /// The longest time that a yes holds, if the rule says one: `10 minutes at the most`.
 pub fn longest_for(request: &Request) -> Option<String> {
-    let seconds = request.remember_for?.as_secs();
+    Some(format!("{} at the most", time(request.remember_for?)))
+}
+
+/// How long an answer is to hold: `for the session`, `for 2 hours, in every session with this profile`.
+pub fn term(term: Term) -> String {
+    match term {
+        Term::Call => "for this call".to_owned(),
+        Term::Session => "for the session".to_owned(),
+        Term::For(duration) => format!("for {}, in every session with this profile", time(duration)),
+        Term::Always => "always, in every session with this profile".to_owned(),
+    }
+}
+
+/// A time in whole units: `10 minutes`, `1 day`.
+pub fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs();
     let (number, unit) = match seconds {
-        _ if seconds > 0 && seconds % 3600 == 0 => (seconds / 3600, "hour"),
-        _ if seconds > 0 && seconds % 60 == 0 => (seconds / 60, "minute"),
+        _ if seconds > 0 && seconds.is_multiple_of(86_400) => (seconds / 86_400, "day"),
+        _ if seconds > 0 && seconds.is_multiple_of(3600) => (seconds / 3600, "hour"),
+        _ if seconds > 0 && seconds.is_multiple_of(60) => (seconds / 60, "minute"),
         _ => (seconds, "second"),
     };
-    Some(format!("{number} {unit}{} at the most", if number == 1 { "" } else { "s" }))
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
 }
 
 fn is_udp(request: &Request) -> bool {

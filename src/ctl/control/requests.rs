@@ -14,7 +14,7 @@ use super::polkit::TextAgent;
 use super::table::{Cell, Column, Table};
 use crate::common::access::{Access, Level};
 use crate::common::consent::Answer;
-use crate::common::decision::{Lifetime, Width};
+use crate::common::decision::{Lifetime, Term, Width};
 use crate::common::details::answer_to_bus;
 use crate::common::exec::{self, Execution};
 use crate::common::net::Service;
@@ -251,6 +251,8 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
             Lifetime::Attempt => "for this attempt only",
             Lifetime::Call => "once: for the call and what it starts",
             Lifetime::Session => "for the session",
+            Lifetime::Until => "for a time, in all sessions with this profile",
+            Lifetime::Persistent => "always, in all sessions with this profile",
         }),
     ));
     fields.extend(words::longest_for(request).map(|time| ("it holds", Cell::Own(time))));
@@ -370,16 +372,28 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
     };
     let prompt = &pending.prompt;
     let width = match answer {
-        Answer::Deny | Answer::Edit(_) => None,
-        Answer::Once(width) | Answer::Session(width) => Some(width),
+        Answer::Deny | Answer::Split | Answer::Edit(_) => None,
+        Answer::Once(width)
+        | Answer::Session(width)
+        | Answer::For(width, _)
+        | Answer::Always(width)
+        | Answer::Block(width, _) => Some(width),
     };
     // The daemon checks this too; it says it without words.
     let offered = width.map(|width| prompt.offers.iter().find(|offer| offer.width == width));
     if let (Some(None), Some(width)) = (offered, width) {
         return Err(Failure::Refused(format!("{width} is too far for this request; see gatedctl show {prefix}")));
     }
-    if matches!(answer, Answer::Session(_)) && prompt.longest < Lifetime::Session {
-        return Err(Failure::Refused("the rule lets no answer to this request hold for the session".into()));
+    if let Some((_, term)) = answer.allows()
+        && term.lifetime() > Lifetime::Call
+        && prompt.longest < term.lifetime()
+    {
+        let how_long = match term {
+            Term::Call | Term::Session => "for the session",
+            Term::For(_) => "beyond the session",
+            Term::Always => "for good",
+        };
+        return Err(Failure::Refused(format!("no answer to this request may hold {how_long}")));
     }
     let _agent = TextAgent::start_if(prompt.request.level == Level::Authenticate || is_others(&pending));
     daemon.manager.decide(&pending.id, decision, scope).await?;
@@ -388,6 +402,10 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
     }
     let said = match answer {
         Answer::Deny | Answer::Edit(_) => "Denied".to_owned(),
+        Answer::Split => "Asked one by one".to_owned(),
+        Answer::Block(_, term) => format!("Denied, {}", words::term(term)),
+        Answer::For(_, time) => format!("Let through, {}", words::term(Term::For(time))),
+        Answer::Always(_) => format!("Let through, {}", words::term(Term::Always)),
         Answer::Once(_) if prompt.longest == Lifetime::Attempt => "Let through, this attempt only".to_owned(),
         Answer::Once(_) => format!("Let through, for call {}", prompt.request.call),
         Answer::Session(_) => format!("Let through, for session {}", prompt.request.session),

@@ -79,7 +79,7 @@ impl Reach for BusAgent {
         Box::pin(async move {
             let places = self.unanswered.place(&self.caller).await?;
             let (connection, name) = (self.connection.clone(), self.caller.sender.clone());
-            let (request, details) = (prompt.request.id.to_string(), Details::of(prompt, owner));
+            let (request, details) = (prompt.id.to_string(), Details::of(prompt, owner));
             let (done, called) = oneshot::channel();
             // Goes on when nobody waits any more: the place is taken until the bus has the reply.
             tokio::task::spawn_local(async move {

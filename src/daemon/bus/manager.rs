@@ -333,7 +333,7 @@ impl Manager {
                 ("given", Variant::from(held.given)),
             ]);
             if let Some(until) = grant.until {
-                let left = until.0.saturating_sub(Moment::now().0);
+                let left = until.boot.0.saturating_sub(Moment::now().0);
                 let left = u64::try_from(left.as_micros()).unwrap_or(u64::MAX);
                 row.insert("until", Variant::from(now_micros().saturating_add(left)));
             }

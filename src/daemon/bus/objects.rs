@@ -261,7 +261,7 @@ impl RequestObject {
         #[zbus(header)] header: Option<Header<'_>>,
         #[zbus(connection)] connection: &Connection,
     ) -> fdo::Result<String> {
-        self.shown(header, connection, |waiting| waiting.prompt.request.id.to_string()).await
+        self.shown(header, connection, |waiting| waiting.prompt.id.to_string()).await
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
@@ -275,10 +275,7 @@ impl RequestObject {
 }
 
 fn request_properties(waiting: &Waiting) -> Dict {
-    Dict::from([
-        ("Id", Variant::from(waiting.prompt.request.id.to_string())),
-        ("Details", Variant::from(details_of(waiting))),
-    ])
+    Dict::from([("Id", Variant::from(waiting.prompt.id.to_string())), ("Details", Variant::from(details_of(waiting)))])
 }
 
 /// What is below the manager's path, for who asks.

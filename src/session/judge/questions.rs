@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Halt, Judge, Wanted};
+use super::{By, Halt, Judge, Wanted};
 use crate::common::access::Level;
 use crate::common::decision::{Decision, Outcome};
 use crate::common::errno::Errno;
@@ -131,7 +131,14 @@ impl Judge {
             Ok(answer) => Ok(Question { request, answer, wanted: wanted.clone(), verdict: *verdict }),
             Err(Unasked::NoBroker) => Err(Errno::ACCES.into()),
             Err(Unasked::TooMany) => {
-                self.record(target, wanted, verdict, request.call, Outcome::NotPermitted, "broker".to_owned())?;
+                self.record(
+                    target,
+                    wanted,
+                    verdict,
+                    request.call,
+                    Outcome::NotPermitted,
+                    By { grant: None, who: "broker".to_owned() },
+                )?;
                 Err(Errno::ACCES.into())
             }
         }
