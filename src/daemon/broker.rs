@@ -388,7 +388,7 @@ impl Desk<'_> {
         self.carry_out(effects);
         self.deny_if_nobody();
         let session = &self.config.session;
-        self.view.show(&self.pending.leads(session), || self.pending.prompts(session));
+        self.view.show(&self.pending.leads(session), || self.pending.prompts(session, now()));
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
