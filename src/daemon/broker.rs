@@ -453,12 +453,6 @@ impl Desk<'_> {
         let _ = self.settled.send(vec![settled]);
     }
 
-    /// With what is known of earlier answers.
-    fn informed(&self, prompt: Prompt) -> Prompt {
-        let suggestion = self.keeper.suggestion(&prompt);
-        Prompt { suggestion, ..prompt }
-    }
-
     /// Denies what is shown while nobody is left to answer it, and what comes next the same way.
     fn deny_if_nobody(&mut self) {
         while let Some(id) = self.current
@@ -473,8 +467,12 @@ impl Desk<'_> {
         self.carry_out(effects);
         self.deny_if_nobody();
         let session = &self.config.session;
-        let prompts = || self.pending.prompts(session).into_iter().map(|prompt| self.informed(prompt)).collect();
-        self.view.show(&self.pending.leads(session), prompts);
+        let (leads, keeper) = (self.pending.leads(session), self.keeper);
+        let prompts = || {
+            let prompts = self.pending.prompts(session, now());
+            prompts.into_iter().map(|prompt| informed(prompt, keeper)).collect()
+        };
+        self.view.show(&leads, prompts);
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -484,7 +482,7 @@ impl Desk<'_> {
                 Effect::Show(prompt) => {
                     self.current = Some(prompt.id);
                     self.open = self.alive;
-                    let prompt = self.informed(*prompt);
+                    let prompt = informed(*prompt, self.keeper);
                     self.prompts.send_replace(Some(Rc::new(prompt)));
                 }
                 Effect::Withdraw(_) => {
@@ -563,6 +561,12 @@ async fn release(
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// With what is known of earlier answers.
+fn informed(prompt: Prompt, keeper: &dyn Keeper) -> Prompt {
+    let suggestion = keeper.suggestion(&prompt);
+    Prompt { suggestion, ..prompt }
 }
 
 /// Stores those of the grants that outlive the session, each once; by its name what became of it.
