@@ -20,6 +20,7 @@
 //! | [`publish`] | whether a session may be reached where whoever starts it says |
 //! | [`grants`], `granted` | the answers that outlive their request; those of one session, and how they are found |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
+//! | [`unasked`] | answers that somebody gives before anything asked |
 //! | [`lasting`] | how far an answer reaches, as it is kept on disk |
 //! | [`explain`] | a verdict in words |
 //! | [`plan`] | what the floor may give natively |
@@ -53,6 +54,7 @@ mod reading;
 pub mod regions;
 mod socketrule;
 pub mod sockets;
+pub mod unasked;
 pub mod variables;
 
 pub use ceiling::Ceiling;

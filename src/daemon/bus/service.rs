@@ -10,6 +10,7 @@ use zbus::Connection;
 use zbus::fdo::{DBusProxy, RequestNameFlags};
 use zbus::proxy::CacheProperties;
 
+use super::grants::Grants;
 use super::handle::Handle;
 use super::manager::Manager;
 use super::objects::{Objects, follow};
@@ -43,6 +44,7 @@ pub async fn attend(
     core.report_to(changes);
     let server = connection.object_server();
     server.at(MANAGER_PATH, Manager::new(handle.clone(), features)).await?;
+    server.at(MANAGER_PATH, Grants::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Objects::new(handle.clone())).await?;
 
     let bus = DBusProxy::builder(connection).cache_properties(CacheProperties::No).build().await?;

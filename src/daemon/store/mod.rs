@@ -30,7 +30,7 @@ use crate::policy::Grant;
 pub use file::SetAside;
 use holders::Holders;
 pub use rows::{Revoked, Row};
-pub use tally::{Answered, Tally, Thing};
+pub use tally::{Answered, Count, Tally, Thing};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "grants.sqlite";
