@@ -155,11 +155,13 @@ impl Judge {
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
     pub fn guards_names_anywhere(&self) -> bool {
         self.policy.has_floating(Access::Write)
+            || self.grants.read().unwrap_or_else(PoisonError::into_inner).denies_names_anywhere(Access::Write)
     }
 
     /// Whether one of those rules speaks about this name, whatever was granted.
     pub fn guards_name(&self, name: &RawPath) -> bool {
-        self.policy.floating(Access::Write, name, CallId(0), &Grants::new()).is_some()
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        self.policy.floating(Access::Write, name, CallId(0), &grants).is_some()
     }
 
     /// Whether policy may hold a read of this path, whatever was granted.
@@ -174,7 +176,7 @@ impl Judge {
 
     /// Whether it names places below this one at which it may hold reads.
     pub fn guards_reads_named_below(&self, tree: &RawPath) -> bool {
-        self.policy.below(Access::Read, tree, CallId(0), &Grants::new()).is_some()
+        self.policy.guards_reads_named_below(tree)
     }
 
     /// Whether it holds any read.
@@ -224,7 +226,9 @@ impl Judge {
                     if let Some(errno) = tells.then(&foresee).flatten() {
                         return Err(errno.into());
                     }
-                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, By::default())?;
+                    let (grant, who) = granted_by.unzip();
+                    let by = By { grant, who: who.unwrap_or_default() };
+                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, by)?;
                     return Err(Errno::ACCES.into());
                 }
             }
@@ -319,6 +323,7 @@ impl Judge {
         below.into_iter().chain(moved).for_each(&mut consider);
         let by = match strictest.source {
             Source::Grant(at) => grants.get(at).map(|grant| (grant.id, grant.by.clone())),
+            Source::Denial(id) => grants.of(id).map(|grant| (grant.id, grant.by.clone())),
             _ => None,
         };
         Ok((strictest, call, by))
