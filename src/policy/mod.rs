@@ -21,6 +21,7 @@
 //! | [`grants`] | the answers that outlive their request |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
 //! | [`explain`] | a verdict in words |
+//! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |
 //! | [`regions`] | where reads have to be held |
 
@@ -37,6 +38,7 @@ mod hosts;
 mod hostscope;
 mod index;
 mod interpreters;
+pub mod learn;
 mod linker;
 pub mod load;
 mod merge;

@@ -32,6 +32,7 @@ use crate::common::id::SessionId;
 use crate::common::path::RawPath;
 use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
 use crate::policy::decide::Policy;
+use crate::policy::learn;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
@@ -441,6 +442,8 @@ fn performer(
         launch.session.clone(),
         launch.workspace.clone(),
     );
+    let limits = profile.learning.then(|| Policy::following(&learn::limits(&profile), &follow));
+    let judge = judge.learning(limits);
     judge.publish(&launch.publish);
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
     Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)), network))
