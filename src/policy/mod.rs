@@ -22,6 +22,7 @@
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
 //! | [`lasting`] | how far an answer reaches, as it is kept on disk |
 //! | [`explain`] | a verdict in words |
+//! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |
 //! | [`regions`] | where reads have to be held |
 
@@ -40,6 +41,7 @@ mod hostscope;
 mod index;
 mod interpreters;
 pub mod lasting;
+pub mod learn;
 mod linker;
 pub mod load;
 mod merge;
