@@ -4,7 +4,7 @@
 //! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, then the supervisor is
 //! told. Without the record an approval becomes a denial.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, warn};
@@ -21,10 +21,10 @@ use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
 use super::events::Events;
 use super::message;
-use super::pending::{AnswerError, BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
+use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Quota, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
 use super::view::View;
-use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
+use crate::common::consent::{Answer, ConsentAgent, ConsentError, Gathers, Prompt};
 use crate::common::decision::{Decision, Lifetime, Outcome};
 use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::wire::{FromSession, RunningCall, ToSession};
@@ -67,6 +67,7 @@ pub struct Broker {
     events: Events,
     agents: Vec<Box<dyn ConsentAgent>>,
     view: Rc<View>,
+    quota: Rc<Quota>,
 }
 
 /// An answer that names who gave it.
@@ -85,8 +86,33 @@ pub struct Spoken {
 /// Who waits to hear what came of an answer.
 pub type Heard = oneshot::Sender<Result<(), AnswerError>>;
 
-/// Those whose answers are being recorded, with whether they said yes.
-type Hearing = RefCell<HashMap<RequestId, (bool, Heard)>>;
+/// Those whose answers are being recorded, by the requests that are settled by them.
+type Hearing = RefCell<HashMap<RequestId, Rc<Hears>>>;
+
+/// Somebody who gave an answer.
+struct Hears {
+    said_yes: bool,
+    /// Requests that are still to be recorded.
+    left: Cell<usize>,
+    /// Whether none of them was turned down so far.
+    stands: Cell<bool>,
+    reply: Cell<Option<Heard>>,
+}
+
+impl Hears {
+    /// The end of one of the requests is on record.
+    fn recorded(&self, permits: bool) {
+        self.stands.set(self.stands.get() && (!self.said_yes || permits));
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.left.get() == 0
+            && let Some(reply) = self.reply.take()
+        {
+            let end = if self.stands.get() { Ok(()) } else { Err(AnswerError::TurnedDown) };
+            // Whoever answered need not wait to hear of it.
+            let _ = reply.send(end);
+        }
+    }
+}
 
 /// What the rest of the daemon tells a broker.
 #[derive(Debug)]
@@ -111,7 +137,12 @@ impl Broker {
         events: Events,
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
-        Broker { config, audit, events, agents, view: Rc::default() }
+        Broker { config, audit, events, agents, view: Rc::default(), quota: Quota::new(MOST_OF_A_USER) }
+    }
+
+    /// Places for what waits that the user's other sessions take as well.
+    pub fn within(self, quota: Rc<Quota>) -> Broker {
+        Broker { quota, ..self }
     }
 
     /// Let others see what waits, what was granted and what runs.
@@ -139,6 +170,7 @@ impl Broker {
         let (settled, settle) = mpsc::unbounded_channel();
         let (out, outgoing) = mpsc::unbounded_channel();
         let alive = self.agents.len();
+        let gathers = self.agents.iter().map(|agent| agent.gathers()).collect();
         let mut asked: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::with_capacity(alive);
         for agent in self.agents {
             asked.push(Box::pin(serve(agent, shown.clone(), reply.clone())));
@@ -153,7 +185,8 @@ impl Broker {
             records: &records,
             view: &view,
             hearing: &hearing,
-            pending: Pending::new(),
+            pending: Pending::within(self.quota),
+            gathers,
             prompts,
             settled,
             out: out.clone(),
@@ -230,6 +263,7 @@ struct Desk<'a> {
     view: &'a View,
     hearing: &'a Hearing,
     pending: Pending,
+    gathers: Vec<Gathers>,
     prompts: watch::Sender<Option<Rc<Prompt>>>,
     settled: mpsc::UnboundedSender<Vec<Settled>>,
     out: mpsc::UnboundedSender<ToSession>,
@@ -294,7 +328,8 @@ impl Desk<'_> {
                     return Err(Fault::Session(request.session.clone(), own.clone()));
                 }
                 let required = self.records.required(&request);
-                let effects = self.pending.ask(*request, now())?;
+                let window = self.gathers.iter().map(|gathers| gathers(&request)).max().unwrap_or(Duration::ZERO);
+                let effects = self.pending.ask_gathering(*request, window, now())?;
                 let at_once = |effect: &Effect| matches!(effect, Effect::Settle(settled) if !settled.asked);
                 if !effects.iter().any(at_once) {
                     self.records.emit(&required);
@@ -354,7 +389,7 @@ impl Desk<'_> {
                 match self.pending.answer(request, answer, &by, authenticated, now()) {
                     Ok(effects) => {
                         if let Some(reply) = reply {
-                            self.hearing.borrow_mut().insert(request, (says_yes, reply));
+                            self.hear(&effects, &by, says_yes, reply);
                         }
                         self.apply(effects);
                     }
@@ -372,6 +407,22 @@ impl Desk<'_> {
                 let _ = self.out.send(ToSession::Revoke(id));
             }
         }
+    }
+
+    /// Has whoever answered hear of it when the last of what is settled by it is on record.
+    fn hear(&self, effects: &[Effect], by: &str, said_yes: bool, reply: Heard) {
+        let settled = effects.iter().filter_map(|effect| match effect {
+            Effect::Settle(settled) if settled.by == by => Some(settled.request.id),
+            _ => None,
+        });
+        let settled: Vec<RequestId> = settled.collect();
+        let left = Cell::new(settled.len().max(1));
+        let hears = Rc::new(Hears { said_yes, left, stands: Cell::new(true), reply: Cell::new(Some(reply)) });
+        if settled.is_empty() {
+            // It is asked in another way from here on.
+            hears.recorded(true);
+        }
+        self.hearing.borrow_mut().extend(settled.into_iter().map(|id| (id, Rc::clone(&hears))));
     }
 
     /// Denies what is shown while nobody is left to answer it, and what comes next the same way.
@@ -457,10 +508,8 @@ async fn release(
                 let _ = to.send(ToSession::Decided(decision(&settled)));
             }
             let heard = hearing.borrow_mut().remove(&settled.request.id);
-            if let Some((said_yes, heard)) = heard {
-                let stands = !said_yes || settled.outcome.permits();
-                // Whoever answered need not wait to hear of it.
-                let _ = heard.send(if stands { Ok(()) } else { Err(AnswerError::TurnedDown) });
+            if let Some(heard) = heard {
+                heard.recorded(settled.outcome.permits());
             }
             tokio::task::yield_now().await;
         }
