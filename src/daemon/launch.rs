@@ -233,6 +233,7 @@ impl Core {
         let (watchers, id, owner) = (Rc::clone(&self.watchers), live.id().clone(), live.owner());
         let events = Events::told(move |event| watchers.tell(&id, owner, event));
         Broker::new(config, Arc::clone(&self.setting.audit), events, vec![Box::new(asker)])
+            .within(self.quota_of(live.owner()))
             .seen_in(Rc::clone(&live.view))
             .kept_by(Rc::new(SessionKeeper::new(self, live)))
     }

@@ -126,6 +126,7 @@ impl Recorder {
             service: request.service.map(Service::as_str),
             rule: Rule::of(&request.rule),
             result: settled.outcome.as_str(),
+            would: None,
             edited: edited(settled),
             answered_by: settled.by.clone(),
             duration_ms: milliseconds(settled),
@@ -152,6 +153,7 @@ impl Recorder {
             service: told.service.map(Service::as_str),
             rule: Rule::of(&told.rule),
             result: told.outcome.as_str(),
+            would: learned(told).then(|| told.level.as_str()),
             edited: None,
             answered_by: told.by.clone(),
             duration_ms: 0,
@@ -168,6 +170,7 @@ impl Recorder {
             Outcome::Granted => "allowed_by_grant",
             // What a rule says notify of was done already, and somebody is to hear of it.
             Outcome::Allowed if told.level == Level::Notify => "notified",
+            Outcome::Allowed if learned(told) => "learned",
             Outcome::Allowed | Outcome::Approved | Outcome::Cancelled | Outcome::Edited => return written.is_ok(),
             Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
         };
@@ -184,6 +187,7 @@ impl Recorder {
             service: line.service,
             rule: Some(line.rule),
             decision: Some(outcome.as_str()),
+            would: line.would,
             by: Some(line.answered_by),
             ..self.event(event, told.call)
         });
@@ -205,6 +209,11 @@ impl Recorder {
             ..self.of_request(if settled.asked { "consent_decided" } else { "denied" }, request)
         });
     }
+}
+
+/// Whether this went through only because its session learns.
+fn learned(told: &Record) -> bool {
+    told.outcome == Outcome::Allowed && told.level > Level::Notify
 }
 
 fn edited(settled: &Settled) -> Option<Vec<String>> {

@@ -195,3 +195,21 @@ fn prefix(program: &[u8], words: &[&[u8]]) -> Option<usize> {
         false => Some(words.len()),
     }
 }
+
+/// How many words a rule keeps of a command line like this, so that it means what begins alike; `None` where what follows
+/// the first words may be anything, or says nothing: then it is all of them.
+pub(super) fn known_beginning(program: &[u8], words: &[Vec<u8>]) -> Option<usize> {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let is_git = program == b"git" || base(words.first().copied().unwrap_or_default()) == b"git";
+    if !is_git && !is_listed(NEVER_WHOLE, program, &words) {
+        return None;
+    }
+    prefix(program, &words)
+}
+
+/// Whether a rule may mean all that this program can be given.
+pub(super) fn may_be_whole(program: &[u8], words: &[Vec<u8>]) -> bool {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let is_git = program == b"git" || base(words.first().copied().unwrap_or_default()) == b"git";
+    !is_git && !is_runner(program, &words) && !is_listed(NEVER_WHOLE, program, &words)
+}

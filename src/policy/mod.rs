@@ -23,6 +23,7 @@
 //! | [`unasked`] | answers that somebody gives before anything asked |
 //! | [`lasting`] | how far an answer reaches, as it is kept on disk |
 //! | [`explain`] | a verdict in words |
+//! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |
 //! | [`regions`] | where reads have to be held |
 
@@ -41,6 +42,7 @@ mod hostscope;
 mod index;
 mod interpreters;
 pub mod lasting;
+pub mod learn;
 mod linker;
 pub mod load;
 mod merge;

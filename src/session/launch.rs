@@ -35,6 +35,7 @@ use crate::common::scope::Pattern;
 use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
 use crate::policy::decide::Policy;
 use crate::policy::grants::{Grant, Grants};
+use crate::policy::learn;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
@@ -449,6 +450,8 @@ fn performer(
         launch.session.clone(),
         launch.workspace.clone(),
     );
+    let limits = profile.learning.then(|| Policy::following(&learn::limits(&profile), &follow));
+    let judge = judge.learning(limits);
     judge.publish(&launch.publish);
     launch.grants.iter().for_each(|grant| judge.granted(grant));
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;

@@ -11,6 +11,7 @@ pub mod failure;
 mod generate;
 mod grants;
 pub mod ids;
+mod lasting;
 mod output;
 mod policy;
 mod polkit;
@@ -18,6 +19,7 @@ mod requests;
 mod sessions;
 pub mod since;
 pub mod table;
+mod unasked;
 mod watch;
 
 use std::io;
@@ -67,7 +69,11 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Show { request } => requests::show(output, &request).await,
         Verb::Approve(arguments) => requests::approve(output, &arguments).await,
         Verb::Deny { request } => requests::deny(output, &request).await,
-        Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
+        Verb::Grants(which) => grants::grants(output, &which).await,
+        Verb::Grant(verb) => lasting::grant(output, &verb).await,
+        Verb::Trust(arguments) => unasked::add(output, "allow", &arguments).await,
+        Verb::Block(arguments) => unasked::add(output, "deny", &arguments).await,
+        Verb::History(arguments) => lasting::history(output, &arguments).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
         Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
