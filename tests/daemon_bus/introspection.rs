@@ -1,7 +1,8 @@
 //! What the daemon serves is what the files in `dbus/` say.
 
 use gated::common::bus::{
-    MANAGER_INTERFACE, MANAGER_PATH, REQUEST_INTERFACE, REQUESTS_PATH, SESSION_INTERFACE, SESSIONS_PATH,
+    GRANTS_INTERFACE, MANAGER_INTERFACE, MANAGER_PATH, REQUEST_INTERFACE, REQUESTS_PATH, SESSION_INTERFACE,
+    SESSIONS_PATH,
 };
 
 use super::world::{PrivateBus, World, run, source};
@@ -26,7 +27,8 @@ fn live_introspection_is_what_the_files_say() {
         let manager = interfaces(&source("dbus/org.gated.Gated1.Manager.xml"));
         assert_eq!(manager.len(), 2);
         let (text, served) = live(&client, MANAGER_PATH).await;
-        for (name, members) in &manager {
+        let grants = interfaces(&source("dbus/org.gated.Gated1.Grants.xml"));
+        for (name, members) in manager.iter().chain(&grants) {
             assert_eq!(served.get(name), Some(members), "{name}");
         }
         // Besides what every object has there is nothing.
@@ -34,7 +36,7 @@ fn live_introspection_is_what_the_files_say() {
             let standard = ["Peer", "Introspectable", "Properties"].map(|name| format!("org.freedesktop.DBus.{name}"));
             served.into_keys().filter(|name| !standard.contains(name)).collect()
         };
-        assert_eq!(ours(served), ["org.freedesktop.DBus.ObjectManager", MANAGER_INTERFACE]);
+        assert_eq!(ours(served), ["org.freedesktop.DBus.ObjectManager", GRANTS_INTERFACE, MANAGER_INTERFACE]);
         // Who looks sees that something waits, and nothing of what it is.
         assert!(!text.contains("00000000000000000000000000000001") && !text.contains("/srv"), "{text}");
 

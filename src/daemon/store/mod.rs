@@ -29,7 +29,7 @@ use crate::policy::Grant;
 
 pub use file::SetAside;
 use holders::Holders;
-pub use rows::{Revoked, Row};
+pub use rows::{Revoked, Row, of_another_boot};
 pub use tally::{Answered, Count, Tally, Thing};
 
 /// The file's name in the state directory.
