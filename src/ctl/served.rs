@@ -17,6 +17,7 @@ use zbus::Connection;
 
 use super::arguments::{ArgumentError, Arguments, Consent};
 use super::caller::{Caller, CallerError, Environment};
+use super::choosing;
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::eventpipe::EventPipe;
@@ -80,20 +81,22 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     if caller.is_root_for_another() {
         leave_root(&caller.invoking, false)?;
     }
-    let (profile, profiles) = match (&arguments.session, arguments.profile()) {
+    let (profile, profiles) = match (&arguments.session, arguments.profile.clone()) {
         (Some(_), _) => Default::default(),
-        (None, ProfileSelector::Name(name)) => (name, own_profiles(&home, caller.tool.uid)?),
-        (None, ProfileSelector::File(path)) => {
+        (None, None) => (None, own_profiles(&home, caller.tool.uid)?),
+        (None, Some(ProfileSelector::Name(name))) => (Some(name), own_profiles(&home, caller.tool.uid)?),
+        (None, Some(ProfileSelector::File(path))) => {
             let mut profiles = own_profiles(&home, caller.tool.uid)?;
             let (path, text) = named_profile(&path)?;
             profiles.insert(path.clone(), text);
-            (path, profiles)
+            (Some(path), profiles)
         }
     };
     let place = match &arguments.session {
         Some(session) => Place::Session(session.clone(), directory.path),
         None => Place::New(Opening {
             profile,
+            program: choosing::program_of(&command, &order.start.environment, &directory.path),
             directory: directory.path,
             profiles,
             home,
@@ -115,9 +118,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let (ended, denials) = runtime.block_on(async {
         let service = Service::connect().await?;
         let (link, running) = hand_over(&service, &order, &place).await?;
-        let Running { session, events, notes: of_policy } = running;
+        let Running { session, events, notes: of_policy, chosen } = running;
         debug!(%session, "gatedd has taken the command");
         tell_published(&arguments.published());
+        chosen.as_deref().map(choosing::announce);
         for note in of_policy {
             eprintln!("gated-run: note: {note}");
         }

@@ -21,6 +21,7 @@ use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
 use super::events::Events;
 use super::message;
+use super::newest::{Floors, Newest};
 use super::pending::{AnswerError, BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
 use super::view::View;
@@ -94,6 +95,8 @@ pub enum Control {
     Answer(Spoken),
     /// Forget a grant, from the next attempt on.
     Revoke(GrantId),
+    /// Answers have to be within this ceiling from now on.
+    Ceiling(Newest),
 }
 
 /// What an agent brought back.
@@ -160,6 +163,7 @@ impl Broker {
             alive,
             open: 0,
             current: None,
+            floors: Floors::default(),
         };
         let work = async {
             tokio::join!(
@@ -238,6 +242,8 @@ struct Desk<'a> {
     /// Agents that may still answer what is shown.
     open: usize,
     current: Option<RequestId>,
+    /// Of a ceiling that is newer than the session.
+    floors: Floors,
 }
 
 impl Desk<'_> {
@@ -371,6 +377,10 @@ impl Desk<'_> {
                 self.view.revoked(id);
                 let _ = self.out.send(ToSession::Revoke(id));
             }
+            Control::Ceiling(newest) => {
+                self.floors.replace(&newest.floors);
+                self.pending.limit(&self.config.session, newest.limits);
+            }
         }
     }
 
@@ -404,7 +414,7 @@ impl Desk<'_> {
                     self.current = None;
                     self.prompts.send_replace(None);
                 }
-                Effect::Settle(settled) => batch.push(*settled),
+                Effect::Settle(settled) => batch.push(self.floors.uphold(*settled)),
             }
         }
         if !batch.is_empty() {

@@ -237,6 +237,13 @@ impl Pending {
         });
     }
 
+    /// Answers of this session are within these limits from now on, whatever was shown before.
+    pub fn limit(&mut self, id: &SessionId, limits: Limits) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.terms.limits = limits;
+        }
+    }
+
     /// A session is over; what waited in it is cancelled.
     pub fn close(&mut self, id: &SessionId, now: Instant) -> Vec<Effect> {
         let Some(session) = self.sessions.remove(id) else { return Vec::new() };
@@ -301,13 +308,14 @@ impl Pending {
         let lead = Rc::clone(&entry.lead.request);
         let Some(session) = self.sessions.get_mut(&session_id) else { return Err(AnswerError::Unknown) };
         session.last_answer = Some(now);
-        let offered = |width| offered_widths(&lead, &session.terms.home).contains(&width);
+        let denied = |width| offered_widths(&lead, &session.terms.home).contains(&width);
         let bounds = session.terms.bounds();
+        let offered = |width| bounds.offered(&lead).contains(&width);
         let is_kept = |grant: &Grant| grant.lifetime != Lifetime::Attempt;
         let (outcome, width, grant, edited) = match answer {
             Answer::Deny => (Outcome::Denied, Width::Exact, None, None),
             Answer::Block(width, term) => {
-                let denial = GrantId::random().ok().filter(|_| offered(width));
+                let denial = GrantId::random().ok().filter(|_| denied(width));
                 let denial = denial.and_then(|id| Grant::from_denial(id, &lead, width, term, by, &bounds).ok());
                 (Outcome::Denied, width, denial, None)
             }
