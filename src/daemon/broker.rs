@@ -23,6 +23,7 @@ use super::events::Events;
 use super::keeping::{Keeper, Nowhere};
 use super::message;
 use super::muted::{BY_MUTED, Muted};
+use super::newest::{Floors, Newest};
 use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Quota, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
 use super::store::Thing;
@@ -127,6 +128,8 @@ pub enum Control {
     Revoke(GrantId),
     /// One that somebody gave elsewhere, or unasked.
     Grant(Box<Grant>),
+    /// Answers have to be within this ceiling from now on.
+    Ceiling(Newest),
 }
 
 /// What an agent brought back.
@@ -208,6 +211,7 @@ impl Broker {
             alive,
             open: 0,
             current: None,
+            floors: Floors::default(),
         };
         let work = async {
             tokio::join!(
@@ -289,6 +293,8 @@ struct Desk<'a> {
     /// Agents that may still answer what is shown.
     open: usize,
     current: Option<RequestId>,
+    /// Of a ceiling that is newer than the session.
+    floors: Floors,
 }
 
 impl Desk<'_> {
@@ -445,6 +451,10 @@ impl Desk<'_> {
                 self.view.revoked(id);
                 let _ = self.out.send(ToSession::Revoke(id));
             }
+            Control::Ceiling(newest) => {
+                self.floors.replace(&newest.floors);
+                self.pending.limit(&self.config.session, newest.limits);
+            }
         }
     }
 
@@ -539,7 +549,7 @@ impl Desk<'_> {
                     self.current = None;
                     self.prompts.send_replace(None);
                 }
-                Effect::Settle(settled) => batch.push(*settled),
+                Effect::Settle(settled) => batch.push(self.floors.uphold(*settled)),
             }
         }
         if !batch.is_empty() {

@@ -123,17 +123,27 @@ impl Core {
     }
 
     /// Policy anew; what is broken leaves the last good one in force.
-    pub fn reload(&self, caller: &Caller) -> Result<(), Refusal> {
+    pub async fn reload(&self, caller: &Caller) -> Result<(), Refusal> {
         caller.outside()?;
         if !caller.has(action::EDIT_POLICY) {
             return Err(Refusal::Needs(action::EDIT_POLICY));
         }
-        Ok(self.reread()?)
+        Ok(self.reread().await?)
     }
 
-    pub fn reread(&self) -> Result<(), PolicyError> {
-        let snapshot = (self.setting.read_policy)()?;
+    /// The same for whoever need not be asked. Sessions that run keep their profile; what is answered in them is held against
+    /// the new ceiling once this returns.
+    pub async fn reread(&self) -> Result<(), PolicyError> {
+        let snapshot = match (self.setting.read_policy)() {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
+                return Err(error);
+            }
+        };
         *self.policy.borrow_mut() = Rc::new(snapshot);
+        self.impose_on_all().await;
+        info!(MESSAGE_ID = message::RELOADED, "policy is read again");
         Ok(())
     }
 

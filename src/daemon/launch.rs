@@ -132,6 +132,7 @@ impl Core {
             let live = Rc::new(Live::new(kept, profile, State::Lost, self.view_for(&id)));
             self.sessions.borrow_mut().insert(id.clone(), Rc::clone(&live));
             self.report(super::core::Change::SessionAdded(id));
+            self.impose(&live).await;
             let (back, is_back) = oneshot::channel();
             waits.push(is_back);
             tokio::task::spawn_local(Rc::clone(self).take_back(live, back));

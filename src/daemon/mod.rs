@@ -22,6 +22,7 @@ pub mod live;
 pub mod log;
 pub mod message;
 pub mod muted;
+pub mod newest;
 pub mod opening;
 pub mod orders;
 pub mod pending;

@@ -7,9 +7,11 @@
 //! | `file` | the notation of one file, with the place of every value |
 //! | [`mod@load`] | where profiles are looked up, and what they extend |
 //! | `merge` | files laid over each other, `~` and variables substituted, what is refused |
-//! | [`ceiling`] | the admin's limit on everybody: who may start sessions |
+//! | [`select`] | which profile holds where none was named |
+//! | [`ceiling`], [`floors`] | the admin's limit on everybody |
 //! | `execrule`, `netrule`, `socketrule` | the terms of a rule on programs, hosts or sockets, and its examples |
 //! | [`decide`] | the verdict on one access to one path, independent of the order of rules |
+//! | `tables` | the rules of the profile, and those of the ceiling, apart |
 //! | `execution` | the verdict on one execve(2) |
 //! | `reading` | what a command line means, with `git`, `linker` and `interpreters` for those that need it |
 //! | `programs` | which rules speak of a program |
@@ -33,6 +35,7 @@ mod execrule;
 mod execution;
 pub mod explain;
 mod file;
+pub mod floors;
 mod git;
 mod granted;
 pub mod grants;
@@ -53,8 +56,10 @@ mod programs;
 pub mod publish;
 mod reading;
 pub mod regions;
+pub mod select;
 mod socketrule;
 pub mod sockets;
+mod tables;
 pub mod variables;
 
 pub use ceiling::Ceiling;
