@@ -19,9 +19,10 @@ pub const FOLDERS: [&str; 3] = ["/etc/gated/profiles", "/run/gated/profiles", "/
 pub const USER_FOLDER: &str = ".config/gated/profiles";
 
 /// The profiles that are compiled in.
-pub const BUILT_IN: [(&str, &str); 3] = [
+pub const BUILT_IN: [(&str, &str); 4] = [
     ("base", include_str!("../../policies/base.toml")),
     ("coder", include_str!("../../policies/coder.toml")),
+    ("service-base", include_str!("../../policies/service-base.toml")),
     ("strict", include_str!("../../policies/strict.toml")),
 ];
 
