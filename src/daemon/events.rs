@@ -23,7 +23,7 @@ pub const BACKLOG: usize = 1024;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One line. `event` is `call_started`, `consent_required`, `consent_decided`, `denied`, `allowed_by_grant`,
-/// `notified`, `learned`, `call_ended`.
+/// `notified`, `learned`, `muted`, `call_ended`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Event {
     /// UTC, RFC 3339 with microseconds.

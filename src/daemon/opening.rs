@@ -98,6 +98,7 @@ impl Core {
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
+        self.hold_denied_reads(known.identity.uid, &mut profile);
         let kept = Kept {
             session: self.new_id()?,
             user: known.identity,

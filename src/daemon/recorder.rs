@@ -68,6 +68,21 @@ impl Recorder {
         self.of_request("consent_required", request)
     }
 
+    /// What is not asked again for a while.
+    pub fn muted(&self, request: &Request) {
+        self.emit(&self.of_request("muted", request));
+        tracing::info!(
+            MESSAGE_ID = super::message::REQUEST_MUTED,
+            GATED_SESSION = %self.session,
+            GATED_REQUEST = %request.id,
+            GATED_USER = self.user,
+            GATED_PROGRAM = record::path(&request.who.program),
+            GATED_OPERATION = request.operation.as_str(),
+            GATED_OBJECT = record::path(&request.object),
+            "turned down three times; denied without a question for a while"
+        );
+    }
+
     fn event(&self, event: &'static str, call: CallId) -> Event {
         let session = self.session.0.clone();
         Event { time: record::now(), event, session, call: call.0, ..Event::default() }

@@ -109,6 +109,13 @@ impl CommandScope {
             && self.version == execution.version
     }
 
+    /// Whether it denies a command of its program with these words behind the name, if that is what it does.
+    pub(super) fn denies(&self, words: &[&[u8]], cwd: &RawPath) -> bool {
+        let own = self.argv.iter().skip(1).map(Untrusted::as_bytes);
+        let begins = own.clone().zip(words).all(|(own, given)| own == *given) && own.clone().count() <= words.len();
+        begins && (self.width != Width::Exact || own.count() == words.len()) && self.is_at(cwd)
+    }
+
     fn has_words<'a>(&self, given: impl Iterator<Item = &'a [u8]>) -> bool {
         let mut given = given.fuse();
         let begins = self.argv.iter().all(|own| given.next() == Some(own.as_bytes()));

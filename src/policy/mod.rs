@@ -18,8 +18,9 @@
 //! | `hosts` | which rules speak of a name or an address |
 //! | [`sockets`] | the verdict on unix sockets, and which service is behind one |
 //! | [`publish`] | whether a session may be reached where whoever starts it says |
-//! | [`grants`] | the answers that outlive their request |
+//! | [`grants`], `granted` | the answers that outlive their request; those of one session, and how they are found |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
+//! | [`lasting`] | how far an answer reaches, as it is kept on disk |
 //! | [`explain`] | a verdict in words |
 //! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |
@@ -33,11 +34,13 @@ mod execution;
 pub mod explain;
 mod file;
 mod git;
+mod granted;
 pub mod grants;
 mod hosts;
 mod hostscope;
 mod index;
 mod interpreters;
+pub mod lasting;
 pub mod learn;
 mod linker;
 pub mod load;

@@ -163,11 +163,13 @@ impl Judge {
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
     pub fn guards_names_anywhere(&self) -> bool {
         self.policy.has_floating(Access::Write)
+            || self.grants.read().unwrap_or_else(PoisonError::into_inner).denies_names_anywhere(Access::Write)
     }
 
     /// Whether one of those rules speaks about this name, whatever was granted.
     pub fn guards_name(&self, name: &RawPath) -> bool {
-        self.policy.floating(Access::Write, name, CallId(0), &Grants::new()).is_some()
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        self.policy.floating(Access::Write, name, CallId(0), &grants).is_some()
     }
 
     /// Whether policy may hold a read of this path, whatever was granted.
@@ -182,7 +184,7 @@ impl Judge {
 
     /// Whether it names places below this one at which it may hold reads.
     pub fn guards_reads_named_below(&self, tree: &RawPath) -> bool {
-        self.policy.below(Access::Read, tree, CallId(0), &Grants::new()).is_some()
+        self.policy.guards_reads_named_below(tree)
     }
 
     /// Whether it holds any read.
@@ -247,7 +249,9 @@ impl Judge {
                     if let Some(errno) = tells.then(&foresee).flatten() {
                         return Err(errno.into());
                     }
-                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, By::default())?;
+                    let (grant, who) = granted_by.unzip();
+                    let by = By { grant, who: who.unwrap_or_default() };
+                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, by)?;
                     return Err(Errno::ACCES.into());
                 }
             }
@@ -323,14 +327,17 @@ impl Judge {
         let strictest = self.strictest(&self.policy, target, wanted, call, &grants);
         let by = match strictest.source {
             Source::Grant(at) => grants.get(at).map(|grant| (grant.id, grant.by.clone())),
+            Source::Denial(id) => grants.of(id).map(|grant| (grant.id, grant.by.clone())),
             _ => None,
         };
         Ok((strictest, call, by))
     }
 
-    /// What denies this to a session that learns. Nobody is asked, so what would have to be is denied.
+    /// What denies this to a session that learns: the ceiling, what is built in, and what somebody has blocked. Nobody is
+    /// asked, so what would have to be is denied.
     fn limit(&self, limits: &Policy, target: &dyn Held, wanted: &Wanted, call: CallId) -> Option<Verdict> {
-        let verdict = self.strictest(limits, target, wanted, call, &Grants::new());
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        let verdict = self.strictest(limits, target, wanted, call, &grants);
         (verdict.level > Level::Notify).then_some(Verdict { level: Level::Deny, ..verdict })
     }
 

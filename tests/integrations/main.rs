@@ -33,7 +33,10 @@ impl Place {
             fs::copy(project.join(from), &to).unwrap();
             fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        place.served.sandbox.file(&place.served.sandbox.workspace().join("Makefile"), "test:\n\t@echo tested\n\t@echo x >$(OUTSIDE)/x\n");
+        place.served.sandbox.file(
+            &place.served.sandbox.workspace().join("Makefile"),
+            "test:\n\t@echo tested\n\t@echo x >$(OUTSIDE)/x\n",
+        );
         place
     }
 
@@ -161,7 +164,8 @@ fn the_wrapper_is_a_shell_for_scripts_input_and_itself() {
     // Without gated nothing runs.
     let alone = place.served.sandbox.outside().join("gated-sh");
     fs::copy(&shell, &alone).unwrap();
-    let line: Vec<OsString> = vec!["env".into(), "PATH=/usr/bin:/bin".into(), alone.into(), "-c".into(), "echo ran".into()];
+    let line: Vec<OsString> =
+        vec!["env".into(), "PATH=/usr/bin:/bin".into(), alone.into(), "-c".into(), "echo ran".into()];
     let outcome = place.served.sandbox.start_line(Side::Bare, &line, None).finish();
     assert_eq!((outcome.code(), out(&outcome).as_str()), (127, ""), "{outcome}");
 }

@@ -38,7 +38,13 @@ fn a_service_has_its_state_its_signals_and_its_exit_status() {
     let _daemon = served.daemon();
     let profile = profile(&served, "");
     let state = served.sandbox.outside().join("state/kept");
-    for (signal, name) in [(libc::SIGTERM, "TERM"), (libc::SIGINT, "INT"), (libc::SIGHUP, "HUP"), (libc::SIGUSR1, "USR1"), (libc::SIGUSR2, "USR2")] {
+    for (signal, name) in [
+        (libc::SIGTERM, "TERM"),
+        (libc::SIGINT, "INT"),
+        (libc::SIGHUP, "HUP"),
+        (libc::SIGUSR1, "USR1"),
+        (libc::SIGUSR2, "USR2"),
+    ] {
         let script = format!(
             "echo up > {}; trap 'echo {name}; exit 7' {name}; echo ready; while :; do sleep 0.05; done",
             state.display()
@@ -110,7 +116,10 @@ fn a_service_needs_a_profile_and_no_terminal() {
 fn nobody_is_asked_and_the_answer_is_no_at_once() {
     let served = Served::new();
     let _daemon = served.daemon();
-    let profile = profile(&served, "[[rule]]\nid = \"deploy\"\naccess = [\"exec\"]\nprogram = [\"@path/echo\"]\nlevel = \"ask\"\nask = { group = \"gated-extra\" }\n");
+    let profile = profile(
+        &served,
+        "[[rule]]\nid = \"deploy\"\naccess = [\"exec\"]\nprogram = [\"@path/echo\"]\nlevel = \"ask\"\nask = { group = \"gated-extra\" }\n",
+    );
     let outcome = start(&served, &profile, "/usr/bin/echo deployed").finish();
     assert!(err(&outcome).contains("gated: denied: run /usr/bin/echo deployed"), "{outcome}");
     assert_ne!(outcome.code(), 0);
@@ -124,7 +133,8 @@ fn a_request_for_a_group_waits_for_one_of_its_members() {
                 [prompt]\nno_consent_agent = \"queue\"\ntimeout = \"60s\"\n";
     let profile = profile(&served, rest);
     // Of root's, who is not asked.
-    let mut line: Vec<OsString> = served.line(&["--service", "--profile", &profile, "--", "sh", "-c", "/usr/bin/echo deployed; echo $?"]);
+    let mut line: Vec<OsString> =
+        served.line(&["--service", "--profile", &profile, "--", "sh", "-c", "/usr/bin/echo deployed; echo $?"]);
     line.insert(1, "HOME=/root".into());
     let running = served.sandbox.start_line(Side::Gated, &line, None);
     let request = until("the request", || {
