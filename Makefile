@@ -92,6 +92,7 @@ endef
 install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
 	install -d $(addprefix $(DESTDIR),$(bindir) $(libexecdir) $(profiledir))
 	install -m 0755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(bindir)
+	install -m 0755 scripts/gated-sh $(DESTDIR)$(bindir)
 	install -m 0755 $(addprefix $(RELEASE)/,$(SERVICES)) $(DESTDIR)$(libexecdir)
 	install -m 0644 $(DOCS) $(DESTDIR)$(docdir)
 	install -m 0644 $(PROFILES) $(DESTDIR)$(profiledir)
@@ -112,7 +113,7 @@ install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
 # Sessions that run lose their supervisor: better than one whose daemon cannot come back.
 uninstall: ## Stop everything and remove what `make install` put there
 	$(if $(DESTDIR),,scripts/before-uninstall.sh)
-	cd $(DESTDIR)$(bindir) && rm -f $(PROGRAMS)
+	cd $(DESTDIR)$(bindir) && rm -f $(PROGRAMS) gated-sh
 	rm -rf $(addprefix $(DESTDIR),$(libexecdir) $(docdir))
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,$(notdir $(UNITS))) $(addprefix $(DESTDIR),$(userunitdir)/gated-notify.service \
 		$(userunitdir)/graphical-session.target.wants/gated-notify.service \

@@ -25,9 +25,10 @@ pub const USER_FOLDER: &str = ".config/gated/profiles";
 pub const BUILT_IN_FILE: &str = "built-in:";
 
 /// The profiles that are compiled in.
-pub const BUILT_IN: [(&str, &str); 3] = [
+pub const BUILT_IN: [(&str, &str); 4] = [
     ("base", include_str!("../../policies/base.toml")),
     ("coder", include_str!("../../policies/coder.toml")),
+    ("service-base", include_str!("../../policies/service-base.toml")),
     ("strict", include_str!("../../policies/strict.toml")),
 ];
 

@@ -9,6 +9,7 @@ pub mod network;
 pub mod outcome;
 pub mod profiles;
 pub mod sandbox;
+pub mod served;
 pub mod snapshot;
 pub mod system_bus;
 pub mod terminal;

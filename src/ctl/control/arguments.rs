@@ -103,6 +103,10 @@ pub enum Verb {
     #[command(subcommand)]
     Policy(PolicyVerb),
 
+    /// Put a service of systemd's under a profile
+    #[command(subcommand)]
+    Unit(super::unit::UnitVerb),
+
     /// Read the audit log, the files that it was rotated into included
     Audit(AuditArguments),
 }
@@ -128,6 +132,9 @@ pub enum SessionVerb {
 pub enum PolicyVerb {
     /// Say what a profile says before anybody is asked, and which line of which file
     Explain(Explain),
+
+    /// Propose a profile that would not have asked about what a session did, from the audit log
+    Learn(super::learn::LearnArguments),
 }
 
 #[derive(Debug, Args)]

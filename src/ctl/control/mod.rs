@@ -11,6 +11,7 @@ pub mod failure;
 mod generate;
 mod grants;
 pub mod ids;
+mod learn;
 mod output;
 mod policy;
 mod polkit;
@@ -18,6 +19,7 @@ mod requests;
 mod sessions;
 pub mod since;
 pub mod table;
+mod unit;
 mod watch;
 
 use std::io;
@@ -71,6 +73,8 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
         Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
+        Verb::Policy(PolicyVerb::Learn(arguments)) => learn::learn(output, &arguments),
+        Verb::Unit(verb) => unit::unit(output, &verb),
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }
