@@ -118,6 +118,15 @@ impl Answer {
         self.allows().is_some()
     }
 
+    /// How far it reaches, if it is about more than the moment.
+    pub fn width(&self) -> Option<Width> {
+        match *self {
+            Answer::Once(width) | Answer::Session(width) | Answer::For(width, _) => Some(width),
+            Answer::Always(width) | Answer::Block(width, _) => Some(width),
+            Answer::Deny | Answer::Split | Answer::Edit(_) => None,
+        }
+    }
+
     /// How far and how long a yes reaches.
     pub fn allows(&self) -> Option<(Width, Term)> {
         match *self {

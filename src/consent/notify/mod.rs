@@ -382,6 +382,11 @@ impl<S: Server> Notifier<S> {
             Choice::Deny => Answer::Deny,
             Choice::Once => Answer::Once(Width::Exact),
             Choice::Session => Answer::Session(Width::Exact),
+            // The notification says what it covers.
+            Choice::Always => match draw::always(&waiting.prompt) {
+                Some(suggestion) => Answer::Always(suggestion.width),
+                None => Answer::Deny,
+            },
         };
         let request = waiting.prompt.id;
         match waiting.reply.send(answer) {
