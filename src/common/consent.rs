@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::decision::{Lifetime, Term, Width};
 use super::id::RequestId;
+use super::notice::Notice;
 use super::path::RawPath;
 use super::request::{Operation, Request};
 
@@ -159,6 +160,9 @@ pub trait ConsentAgent {
     fn name(&self) -> String;
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a>;
+
+    /// Something that nobody is asked about, between two prompts.
+    fn notice(&mut self, _notice: &Notice) {}
 
     /// How long a request waits for others that can be put to this agent together with it, asked for each request when it comes.
     /// Zero, if nothing is said: a person is shown many at once, a program can answer one after the other.

@@ -18,6 +18,7 @@ use super::broker::Control;
 use super::engine::Engine;
 use super::live::{Live, State};
 use super::message;
+use super::notices::Whom;
 use super::orders::{Caller, Refusal};
 use super::pending::{MOST_OF_A_USER, Quota};
 use super::policyfiles::Snapshot;
@@ -29,6 +30,7 @@ use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
+use crate::common::notice::Notice;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::policy::sockets::Services;
@@ -129,7 +131,8 @@ impl Core {
     }
 
     pub fn reread(&self) -> Result<(), PolicyError> {
-        let snapshot = (self.setting.read_policy)()?;
+        let snapshot = (self.setting.read_policy)()
+            .inspect_err(|error| self.agents.notice(Whom::Admins, Notice::policy(error.to_string())))?;
         *self.policy.borrow_mut() = Rc::new(snapshot);
         Ok(())
     }

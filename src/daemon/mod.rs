@@ -19,6 +19,7 @@ pub mod link;
 pub mod live;
 pub mod log;
 pub mod message;
+pub mod notices;
 pub mod opening;
 pub mod orders;
 pub mod pending;

@@ -12,6 +12,7 @@ use crate::common::consent::{Group, Prompt, Suggestion};
 use crate::common::decision::{Lifetime, Term, Width};
 use crate::common::exec::Execution;
 use crate::common::id::RequestId;
+use crate::common::notice::{Kind, Notice};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::text::{self, Untrusted};
@@ -242,6 +243,18 @@ fn brief(argv: &[Untrusted], columns: usize) -> String {
 /// A program's name.
 fn named(name: &[u8], columns: usize) -> String {
     fitted(columns, |columns| text::quoted_argv_within([name], columns))
+}
+
+/// Draws what the daemon has to say without a question.
+pub fn notice(notice: &Notice, server: Capabilities) -> Drawing {
+    let summary = match notice.kind {
+        Kind::Notify => "gated let something be done",
+        Kind::Muted => "gated denies without a question",
+        Kind::Policy => "gated keeps its last policy",
+    };
+    let line = words::notice(notice, LINE);
+    let summary = if server.body { summary.to_owned() } else { plain(&line) };
+    Drawing { summary, body: body(&[line], server), buttons: Vec::new() }
 }
 
 /// Draws what happened while nobody looked.
