@@ -18,6 +18,7 @@ use super::broker::Control;
 use super::engine::Engine;
 use super::live::{Live, State};
 use super::message;
+use super::notices::Whom;
 use super::orders::{Caller, Refusal};
 use super::pending::{MOST_OF_A_USER, Quota};
 use super::policyfiles::Snapshot;
@@ -30,6 +31,7 @@ use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
+use crate::common::notice::Notice;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::policy::sockets::Services;
@@ -138,6 +140,7 @@ impl Core {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
+                self.agents.notice(Whom::Admins, Notice::policy(error.to_string()));
                 return Err(error);
             }
         };

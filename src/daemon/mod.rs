@@ -23,6 +23,7 @@ pub mod log;
 pub mod message;
 pub mod muted;
 pub mod newest;
+pub mod notices;
 pub mod opening;
 pub mod orders;
 pub mod pending;

@@ -3,12 +3,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::ids::{Kind, Prefix};
 use super::since::Since;
 use crate::common::decision::Width;
+use crate::consent::script;
 use crate::daemon::audit::DEFAULT_PATH;
 use crate::policy::ProfileSelector;
 
@@ -67,11 +69,8 @@ pub enum Verb {
     Approve(Approve),
 
     /// Turn a request down
-    Deny {
-        /// The request
-        #[arg(value_name = "REQUEST")]
-        request: Prefix,
-    },
+    #[command(group = ArgGroup::new("lifetime"))]
+    Deny(Deny),
 
     /// List the answers that still hold
     Grants {
@@ -195,11 +194,52 @@ pub struct Approve {
     #[arg(long, group = "lifetime")]
     pub session: bool,
 
+    /// For a time, in every session of yours with the same profile, such as 10m, 2h, 7d
+    #[arg(long = "for", group = "lifetime", value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+
+    /// In every session of yours with the same profile, until you revoke it
+    #[arg(long, group = "lifetime")]
+    pub always: bool,
+
+    /// Ask for each of several requests by itself
+    #[arg(long, group = "lifetime", conflicts_with = "scope")]
+    pub one_by_one: bool,
+
     /// How far: exactly this; everything directly in its directory, or that directory and everything below; of a command,
     /// those that begin with the same words, or the program whatever it is given; of a connection, this program to the same
     /// host, the host, or every host of its domain, each at any port. `show` says which are offered
     #[arg(long, value_enum, default_value_t = Scope::Exact, value_name = "WIDTH", hide_possible_values = false)]
     pub scope: Scope,
+}
+
+/// How long a no holds; this attempt alone if nothing is said.
+#[derive(Debug, Args)]
+pub struct Deny {
+    /// The request
+    #[arg(value_name = "REQUEST")]
+    pub request: Prefix,
+
+    /// And the same without a question, for the whole session
+    #[arg(long, group = "lifetime")]
+    pub session: bool,
+
+    /// And the same without a question, for a time, in every session of yours with the same profile, such as 10m, 2h, 7d
+    #[arg(long = "for", group = "lifetime", value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+
+    /// And the same without a question, in every session of yours with the same profile, until you revoke it
+    #[arg(long, group = "lifetime")]
+    pub always: bool,
+
+    /// How far: as of `approve`
+    #[arg(long, value_enum, default_value_t = Scope::Exact, value_name = "WIDTH", hide_possible_values = true, requires = "lifetime")]
+    pub scope: Scope,
+}
+
+/// A time as it is written.
+fn time(text: &str) -> Result<Duration, String> {
+    script::long(text).ok_or_else(|| "a time was expected, such as 90s, 10m, 2h or 7d".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

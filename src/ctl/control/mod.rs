@@ -68,7 +68,7 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Pending => requests::pending(output).await,
         Verb::Show { request } => requests::show(output, &request).await,
         Verb::Approve(arguments) => requests::approve(output, &arguments).await,
-        Verb::Deny { request } => requests::deny(output, &request).await,
+        Verb::Deny(arguments) => requests::deny(output, &arguments).await,
         Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
