@@ -23,6 +23,7 @@ use super::events::Events;
 use super::message;
 use super::pending::{AnswerError, BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
+use super::statistics::Tally;
 use super::view::View;
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
 use crate::common::decision::{Decision, Lifetime, Outcome};
@@ -67,6 +68,7 @@ pub struct Broker {
     events: Events,
     agents: Vec<Box<dyn ConsentAgent>>,
     view: Rc<View>,
+    tally: Option<Tally>,
 }
 
 /// An answer that names who gave it.
@@ -111,12 +113,17 @@ impl Broker {
         events: Events,
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
-        Broker { config, audit, events, agents, view: Rc::default() }
+        Broker { config, audit, events, agents, view: Rc::default(), tally: None }
     }
 
     /// Let others see what waits, what was granted and what runs.
     pub fn seen_in(self, view: Rc<View>) -> Broker {
         Broker { view, ..self }
+    }
+
+    /// Count what is decided.
+    pub fn counted_in(self, tally: Tally) -> Broker {
+        Broker { tally: Some(tally), ..self }
     }
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
@@ -147,6 +154,7 @@ impl Broker {
         let config = self.config;
         let view = Rc::clone(&self.view);
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
+        let records = records.counted_in(self.tally);
         let hearing = Hearing::default();
         let desk = Desk {
             config: &config,

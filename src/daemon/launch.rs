@@ -225,6 +225,7 @@ impl Core {
         let events = Events::told(move |event| watchers.tell(&id, owner, event));
         Broker::new(config, Arc::clone(&self.setting.audit), events, vec![Box::new(asker)])
             .seen_in(Rc::clone(&live.view))
+            .counted_in(self.statistics.tally(live.owner()))
     }
 }
 

@@ -24,6 +24,7 @@ use super::core::{Core, Setting};
 use super::engine::{Engine, Spawning, Units};
 use super::log;
 use super::message;
+use super::metrics;
 use super::policyfiles::Snapshot;
 use super::rendezvous::{self, Rendezvous};
 use super::state::{Shelf, StateError};
@@ -51,6 +52,10 @@ pub struct Arguments {
     /// Below which /etc/gated, /run/gated and /usr/lib/gated are read
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     pub policy_root: PathBuf,
+
+    /// A file for monitoring to which what happens is counted (OpenMetrics), every 15 seconds
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
 
     /// Who starts supervisors
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Supervisors::Auto)]
@@ -153,6 +158,9 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     tokio::task::spawn_local(rendezvous.serve(listener));
     tokio::task::spawn_local(reload_on_hangup(Rc::clone(&core)).map_err(step("listen to signals"))?);
     tokio::task::spawn_local(feed_watchdog());
+    if let Some(file) = arguments.metrics {
+        tokio::task::spawn_local(metrics::keep(Rc::clone(&core), file));
+    }
 
     // With a bus first: an engine may need it for a session that is lost.
     let connection = connect().await?;

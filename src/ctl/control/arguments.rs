@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::ids::{Kind, Prefix};
 use super::since::Since;
+use super::stats::StatsArguments;
 use crate::common::decision::Width;
 use crate::daemon::audit::DEFAULT_PATH;
 use crate::policy::ProfileSelector;
@@ -98,6 +99,9 @@ pub enum Verb {
         #[arg(long, value_name = "SESSION")]
         session: Option<Prefix>,
     },
+
+    /// Say what happened since the daemon began to count
+    Stats(StatsArguments),
 
     /// Look at profiles
     #[command(subcommand)]

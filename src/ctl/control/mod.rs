@@ -17,6 +17,7 @@ mod polkit;
 mod requests;
 mod sessions;
 pub mod since;
+mod stats;
 pub mod table;
 mod watch;
 
@@ -71,6 +72,7 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
         Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
+        Verb::Stats(arguments) => stats::stats(output, &arguments).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }
