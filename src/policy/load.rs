@@ -19,9 +19,12 @@ pub const FOLDERS: [&str; 3] = ["/etc/gated/profiles", "/run/gated/profiles", "/
 pub const USER_FOLDER: &str = ".config/gated/profiles";
 
 /// The profiles that are compiled in.
-pub const BUILT_IN: [(&str, &str); 3] = [
+pub const BUILT_IN: [(&str, &str); 6] = [
     ("base", include_str!("../../policies/base.toml")),
+    ("build", include_str!("../../policies/build.toml")),
     ("coder", include_str!("../../policies/coder.toml")),
+    ("readonly", include_str!("../../policies/readonly.toml")),
+    ("review", include_str!("../../policies/review.toml")),
     ("strict", include_str!("../../policies/strict.toml")),
 ];
 

@@ -12,4 +12,5 @@ mod plan;
 mod profiles;
 mod readings;
 mod sample;
+mod shipped;
 mod sockets;
