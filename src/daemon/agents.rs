@@ -155,6 +155,11 @@ impl Agents {
         self.list.borrow().len()
     }
 
+    /// Those of one user.
+    pub fn count_of(&self, uid: u32) -> usize {
+        self.list.borrow().iter().filter(|agent| agent.speaker.uid == uid).count()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

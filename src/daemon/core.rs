@@ -24,6 +24,7 @@ use super::pending::{MOST_OF_A_USER, Quota};
 use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::Shelf;
+use super::statistics::Statistics;
 use super::store::Store;
 use super::users::{self};
 use super::view::{Held, View};
@@ -74,6 +75,9 @@ pub struct Core {
     pub policy: RefCell<Rc<Snapshot>>,
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
+    pub statistics: Statistics,
+    /// The file that they are written to for monitoring.
+    pub(super) metrics: RefCell<Option<PathBuf>>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
     pub(super) requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
@@ -87,13 +91,17 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(setting: Setting) -> Result<Rc<Core>, PolicyError> {
+    pub fn new(mut setting: Setting) -> Result<Rc<Core>, PolicyError> {
         let policy = (setting.read_policy)()?;
+        let statistics = Statistics::default();
+        setting.audit = statistics.watch(setting.audit);
         Ok(Rc::new(Core {
             setting,
             policy: RefCell::new(Rc::new(policy)),
             agents: Rc::default(),
             watchers: Rc::default(),
+            statistics,
+            metrics: RefCell::default(),
             sessions: RefCell::default(),
             requests: RefCell::default(),
             over: RefCell::default(),

@@ -245,6 +245,7 @@ impl Core {
             .within(self.quota_of(live.owner()))
             .seen_in(Rc::clone(&live.view))
             .kept_by(Rc::new(SessionKeeper::new(self, live)))
+            .counted_in(self.statistics.tally(live.owner()))
     }
 }
 

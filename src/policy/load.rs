@@ -25,9 +25,12 @@ pub const USER_FOLDER: &str = ".config/gated/profiles";
 pub const BUILT_IN_FILE: &str = "built-in:";
 
 /// The profiles that are compiled in.
-pub const BUILT_IN: [(&str, &str); 4] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
     ("base", include_str!("../../policies/base.toml")),
+    ("build", include_str!("../../policies/build.toml")),
     ("coder", include_str!("../../policies/coder.toml")),
+    ("readonly", include_str!("../../policies/readonly.toml")),
+    ("review", include_str!("../../policies/review.toml")),
     ("service-base", include_str!("../../policies/service-base.toml")),
     ("strict", include_str!("../../policies/strict.toml")),
 ];

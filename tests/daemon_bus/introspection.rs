@@ -2,6 +2,7 @@
 
 use gated::common::bus::{
     MANAGER_INTERFACE, MANAGER_PATH, REQUEST_INTERFACE, REQUESTS_PATH, SESSION_INTERFACE, SESSIONS_PATH,
+    STATISTICS_INTERFACE,
 };
 
 use super::world::{PrivateBus, World, run, source};
@@ -29,12 +30,14 @@ fn live_introspection_is_what_the_files_say() {
         for (name, members) in &manager {
             assert_eq!(served.get(name), Some(members), "{name}");
         }
+        let statistics = interfaces(&source("dbus/org.gated.Gated1.Statistics.xml"));
+        assert_eq!(served.get(STATISTICS_INTERFACE), statistics.get(STATISTICS_INTERFACE));
         // Besides what every object has there is nothing.
         let ours = |served: Interfaces| -> Vec<String> {
             let standard = ["Peer", "Introspectable", "Properties"].map(|name| format!("org.freedesktop.DBus.{name}"));
             served.into_keys().filter(|name| !standard.contains(name)).collect()
         };
-        assert_eq!(ours(served), ["org.freedesktop.DBus.ObjectManager", MANAGER_INTERFACE]);
+        assert_eq!(ours(served), ["org.freedesktop.DBus.ObjectManager", MANAGER_INTERFACE, STATISTICS_INTERFACE]);
         // Who looks sees that something waits, and nothing of what it is.
         assert!(!text.contains("00000000000000000000000000000001") && !text.contains("/srv"), "{text}");
 

@@ -9,5 +9,6 @@ mod faults;
 mod foreign;
 mod introspection;
 mod methods;
+mod statistics;
 mod world;
 mod xml;

@@ -9,6 +9,7 @@ use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::ids::{Kind, Prefix};
 use super::since::Since;
+use super::stats::StatsArguments;
 use crate::common::decision::Width;
 use crate::consent::script;
 use crate::daemon::audit::DEFAULT_PATH;
@@ -97,6 +98,9 @@ pub enum Verb {
         #[arg(long, value_name = "SESSION")]
         session: Option<Prefix>,
     },
+
+    /// Say what happened since the daemon began to count
+    Stats(StatsArguments),
 
     /// Look at profiles
     #[command(subcommand)]

@@ -18,6 +18,7 @@ mod polkit;
 mod requests;
 mod sessions;
 pub mod since;
+mod stats;
 pub mod table;
 mod unit;
 mod watch;
@@ -75,6 +76,7 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
         Verb::Policy(PolicyVerb::Learn(arguments)) => learn::learn(output, &arguments),
         Verb::Unit(verb) => unit::unit(output, &verb),
+        Verb::Stats(arguments) => stats::stats(output, &arguments).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }

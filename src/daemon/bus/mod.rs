@@ -8,6 +8,7 @@ pub mod manager;
 pub mod objects;
 pub mod options;
 pub mod service;
+pub mod statistics;
 
 pub use options::path;
 
