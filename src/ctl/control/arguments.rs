@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::ids::{Kind, Prefix};
 use super::since::Since;
+use super::tui::Tui;
 use crate::common::decision::Width;
 use crate::daemon::audit::DEFAULT_PATH;
 use crate::policy::ProfileSelector;
@@ -51,6 +52,9 @@ pub enum Verb {
     /// Look at one session, or stop it
     #[command(subcommand)]
     Session(SessionVerb),
+
+    /// See and answer everything on one screen
+    Tui(Tui),
 
     /// List the requests that wait for an answer
     Pending,
