@@ -130,6 +130,11 @@ impl Agents {
         Ok(())
     }
 
+    /// What the records call the agent of this connection, if it is one.
+    pub fn known_as(&self, sender: &str) -> Option<String> {
+        self.list.borrow().iter().find(|agent| agent.sender == sender).map(|agent| agent.speaker.by.clone())
+    }
+
     /// Who it spoke for, if there was one.
     pub fn remove(&self, sender: &str) -> Option<Speaker> {
         let mut list = self.list.borrow_mut();

@@ -201,6 +201,7 @@ impl Core {
             return Err(Refusal::NoSession);
         }
         self.agents.register(&caller.sender, speaker, session, reach).map_err(|TooMany| Refusal::TooMany)?;
+        self.tell_of_ends(&caller.sender);
         info!(
             MESSAGE_ID = message::AGENT_REGISTERED,
             GATED_AGENT = by,

@@ -10,6 +10,7 @@ use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use super::ids::{Kind, Prefix};
 use super::since::Since;
 use super::stats::StatsArguments;
+use super::tui::Tui;
 use crate::common::decision::Width;
 use crate::consent::script;
 use crate::daemon::audit::DEFAULT_PATH;
@@ -54,6 +55,9 @@ pub enum Verb {
     /// Look at one session, or stop it
     #[command(subcommand)]
     Session(SessionVerb),
+
+    /// See and answer everything on one screen
+    Tui(Tui),
 
     /// List the requests that wait for an answer
     Pending,

@@ -20,6 +20,7 @@ mod sessions;
 pub mod since;
 mod stats;
 pub mod table;
+pub mod tui;
 mod unit;
 mod watch;
 
@@ -42,7 +43,7 @@ pub fn main() -> ExitCode {
         runtime.block_on(run_hidden(HiddenArguments::parse().verb))
     } else {
         let arguments = Arguments::parse();
-        runtime.block_on(run(&Output::new(arguments.json), arguments.verb))
+        runtime.block_on(run(Output::new(arguments.json), arguments.verb))
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,8 +60,10 @@ fn told(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.status())
 }
 
-async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
+async fn run(own: Output, verb: Verb) -> Result<(), Failure> {
+    let output = &own;
     match verb {
+        Verb::Tui(arguments) => tui::tui(own, arguments).await,
         Verb::Status => sessions::status(output).await,
         Verb::Doctor => doctor::doctor(output).await,
         Verb::Sessions => sessions::sessions(output).await,
