@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`model`] | a profile with everything substituted and merged: what crosses to a supervisor |
 //! | `file` | the notation of one file, with the place of every value |
-//! | [`mod@load`] | where profiles are looked up, and what they extend |
+//! | [`mod@load`], [`layers`] | where profiles are looked up, and what they extend |
 //! | `merge` | files laid over each other, `~` and variables substituted, what is refused |
 //! | [`ceiling`] | the admin's limit on everybody: who may start sessions |
 //! | `execrule`, `netrule`, `socketrule` | the terms of a rule on programs, hosts or sockets, and its examples |
@@ -20,12 +20,17 @@
 //! | [`publish`] | whether a session may be reached where whoever starts it says |
 //! | [`grants`] | the answers that outlive their request |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
-//! | [`explain`] | a verdict in words |
+//! | [`compare`], `samples` | what becomes wider or narrower from one profile to another |
+//! | [`lint`] | rules that do not do what they seem to |
+//! | [`merged`] | a profile as the language writes it, everything merged |
+//! | [`explain`] | a verdict in words, and questions about hosts and sockets |
+//! | [`question`] | everything that a policy says of one attempt |
 //! | [`plan`] | what the floor may give natively |
 //! | [`regions`] | where reads have to be held |
 
 pub mod ceiling;
 mod commands;
+pub mod compare;
 pub mod decide;
 mod execrule;
 mod execution;
@@ -37,17 +42,22 @@ mod hosts;
 mod hostscope;
 mod index;
 mod interpreters;
+pub mod layers;
 mod linker;
+pub mod lint;
 pub mod load;
 mod merge;
+pub mod merged;
 pub mod model;
 mod netrule;
 pub mod network;
 pub mod plan;
 mod programs;
 pub mod publish;
+pub mod question;
 mod reading;
 pub mod regions;
+mod samples;
 mod socketrule;
 pub mod sockets;
 pub mod variables;

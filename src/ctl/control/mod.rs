@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, HiddenArguments, HiddenVerb, PolicyVerb, SessionVerb, Verb};
+use arguments::{Arguments, HiddenArguments, HiddenVerb, SessionVerb, Verb};
 use failure::Failure;
 use output::Output;
 
@@ -70,7 +70,7 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
-        Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
+        Verb::Policy(arguments) => policy::run(output, &arguments).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }

@@ -1,0 +1,26 @@
+//! `gatedctl policy`: profiles and the ceiling, as who writes them sees them. Runs as the caller, for the caller, on files that
+//! the caller can read; what is the machine's is changed by the daemon alone.
+
+pub mod arguments;
+mod cat;
+mod check;
+mod command;
+mod diff;
+mod explain;
+mod list;
+mod place;
+
+use super::failure::Failure;
+use super::output::Output;
+use arguments::{PolicyArguments, PolicyVerb};
+
+pub async fn run(output: &Output, arguments: &PolicyArguments) -> Result<(), Failure> {
+    let here = arguments.place.here()?;
+    match &arguments.verb {
+        PolicyVerb::List => list::list(output, &here),
+        PolicyVerb::Cat(cat) => cat::cat(output, &here, cat),
+        PolicyVerb::Check(check) => check::check(output, &here, check),
+        PolicyVerb::Diff(diff) => diff::diff(output, &here, diff),
+        PolicyVerb::Explain(explain) => explain::explain(output, &here, explain).await,
+    }
+}
