@@ -17,6 +17,7 @@ use super::caller::{Caller, CallerError, Environment};
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::exit;
+use super::learning::{self, Ending, LearnError, Learner, Source};
 use super::order::{Directory, Order, OrderError, Passed};
 use super::records::{self, RecordsError};
 use super::relay::SharedScreen;
@@ -29,8 +30,8 @@ use crate::daemon::audit::DEFAULT_PATH;
 use crate::daemon::broker::{Broker, BrokerConfig};
 use crate::daemon::events::Events;
 use crate::daemon::pending::SessionTerms;
-use crate::policy::ProfileSelector;
 use crate::policy::publish::{self, Unpublished};
+use crate::policy::{Context, ProfileSelector};
 use crate::tool::link::Received;
 use crate::tool::privileges::{PrivilegeError, leave_root};
 
@@ -51,6 +52,8 @@ pub enum EmbeddedError {
     Unpublished(#[from] Unpublished),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("learned, but nothing is proposed: {0}")]
+    Learn(#[from] LearnError),
     #[error("{0}")]
     Session(String),
     #[error("cannot {what}: {source}")]
@@ -77,6 +80,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         ProfileSelector::Name(_) => None,
     };
     let mut profile = start::load_profile(&caller, selector, &directory)?;
+    profile.learning = arguments.learn;
+    let base = (arguments.profile(), arguments.learn_to.clone());
+    let context = Context { home: profile.home.clone(), user: caller.tool.name.clone(), cwd: directory.path.clone() };
     let publish = arguments.published();
     publish::check(&profile, &publish)?;
     let consent = arguments.consent();
@@ -94,6 +100,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
 
     for address in &publish {
         eprintln!("gated-run: {}", published(*address));
+    }
+    let learner = profile.learning.then(|| Rc::new(RefCell::new(Learner::default())));
+    if profile.learning {
+        eprintln!("gated-run: {}", learning::WARNING);
     }
     let given = Given { publish, ssh_agent: caller.ssh_agent(&environment) };
     let started = start::start(&caller, &profile, &directory, &order, given)?;
@@ -125,6 +135,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
             Some(file) => clientlink::with_signals_blocked(|| Events::to(file)).map_err(step("write events"))?,
             None => Events::none(),
         };
+        let (events, copied) = match &learner {
+            Some(learner) => learning_events(Rc::clone(learner), events),
+            None => (events, None),
+        };
         let (to_broker, from_session) = mpsc::channel(BROKER_DEPTH);
         let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
         let client = Client::new(call, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
@@ -139,7 +153,11 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
             }
             closing
         };
-        Ok::<_, EmbeddedError>(tokio::join!(brokered, client.run(), hear(arrivals, to_broker)))
+        let (closing, ended, failure) = tokio::join!(brokered, client.run(), hear(arrivals, to_broker));
+        if let Some(copied) = copied {
+            copied.take().close();
+        }
+        Ok::<_, EmbeddedError>((closing, ended, failure))
     })?;
     let status = supervisor.wait().map_err(step("wait for the supervisor"))?;
     terminal::restore();
@@ -156,7 +174,25 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         }
         (ended, _) => ended?,
     };
-    Ok(exit::report(ended, &last.borrow()))
+    let status = exit::report(ended, &last.borrow());
+    if let Some(learner) = learner {
+        let (base, to) = base;
+        learning::conclude(Ending { learner: &learner.borrow(), base, context, to: to.as_deref() })?;
+    }
+    Ok(status)
+}
+
+/// Events that are also learned from, and where they go besides.
+fn learning_events(learner: Rc<RefCell<Learner>>, events: Events) -> (Events, Option<Rc<RefCell<Events>>>) {
+    let copied = Rc::new(RefCell::new(events));
+    let copy = Rc::clone(&copied);
+    let told = Events::told(move |event| {
+        if let Ok(line) = serde_json::to_vec(event) {
+            learner.borrow_mut().take(&line, Source::Events);
+        }
+        copy.borrow_mut().emit(event);
+    });
+    (told, Some(copied))
 }
 
 /// Messages held for the broker at the most; a supervisor that sends more waits.

@@ -22,6 +22,7 @@ use super::orders::{Caller, Refusal};
 use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::Shelf;
+use super::store::Store;
 use super::users::{self};
 use super::view::{Held, View};
 use super::watchers::{Sight, Watchers};
@@ -52,6 +53,8 @@ pub struct Setting {
     pub rendezvous: Rc<Rendezvous>,
     pub audit: Arc<dyn Audit>,
     pub shelf: Shelf,
+    /// Answers that outlive their sessions.
+    pub store: Store,
     /// Where supervisors find the daemon again.
     pub socket: PathBuf,
     /// How long a request waits for somebody who could be asked: [`super::agents::NOBODY_YET`].

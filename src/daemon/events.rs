@@ -23,7 +23,7 @@ pub const BACKLOG: usize = 1024;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One line. `event` is `call_started`, `consent_required`, `consent_decided`, `denied`, `allowed_by_grant`,
-/// `notified`, `call_ended`.
+/// `notified`, `learned`, `muted`, `call_ended`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Event {
     /// UTC, RFC 3339 with microseconds.
@@ -61,6 +61,9 @@ pub struct Event {
     /// The words of an audit record's `result`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<&'static str>,
+    /// Of `learned`: what policy would have said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<&'static str>,
     /// The command that somebody wrote instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edited: Option<Vec<String>>,

@@ -13,6 +13,9 @@
 //! | agent registered, gone | `GATED_AGENT`, `GATED_USER` |
 //! | authorization refused | `GATED_UID`, `GATED_PID`, `GATED_ACTION` |
 //! | audit failed | `GATED_ERROR` |
+//! | store set aside | `GATED_FILE`, `GATED_ERROR` |
+//! | grant stored | `GATED_GRANT`, `GATED_USER`, `GATED_PROFILE`, `GATED_EFFECT`, `GATED_ACCESS`, `GATED_OBJECT`, `GATED_ANSWERED_BY` |
+//! | request muted | `GATED_SESSION`, `GATED_REQUEST`, `GATED_USER`, `GATED_PROGRAM`, `GATED_OPERATION`, `GATED_OBJECT` |
 
 /// The policy is loaded, the name owned, and sessions of before are known.
 pub const DAEMON_STARTED: &str = "27bd06d7e30f4a75b59d82395834fdd7";
@@ -33,8 +36,15 @@ pub const AUTHORIZATION_REFUSED: &str = "7c9c9e92afe0476d84d5c17571fd0ccb";
 /// A decision is not recorded, and so nothing was permitted.
 pub const AUDIT_FAILED: &str = "28169688ccb649cfa6c1a6e49cc534a6";
 
+/// Lasting answers cannot be trusted and do not hold.
+pub const STORE_SET_ASIDE: &str = "159f6baddf064944936dadfef4d6c68f";
+/// An answer outlives its session from now on.
+pub const GRANT_STORED: &str = "2611fdd05ca84b3f845bb3be886eaaea";
+/// What was turned down again and again is denied for a while without a question.
+pub const REQUEST_MUTED: &str = "c339b0b5531b4542878ee6ee0b4e38df";
+
 /// All of them, by name.
-pub const ALL: [(&str, &str); 14] = [
+pub const ALL: [(&str, &str); 17] = [
     ("daemon started", DAEMON_STARTED),
     ("reloaded", RELOADED),
     ("reload failed", RELOAD_FAILED),
@@ -49,4 +59,7 @@ pub const ALL: [(&str, &str); 14] = [
     ("agent gone", AGENT_GONE),
     ("authorization refused", AUTHORIZATION_REFUSED),
     ("audit failed", AUDIT_FAILED),
+    ("store set aside", STORE_SET_ASIDE),
+    ("grant stored", GRANT_STORED),
+    ("request muted", REQUEST_MUTED),
 ];

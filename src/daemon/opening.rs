@@ -82,6 +82,7 @@ impl Core {
         let _starting = Starting::new(self, known.identity.uid)?;
         let home = opening.home.clone().unwrap_or_else(|| known.identity.home.clone());
         let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
+        let learns = opening.learn;
         let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
         let selector = match name.starts_with('/') {
             // Of those that came with the call; no file is opened.
@@ -92,10 +93,12 @@ impl Core {
         if name.starts_with('/') {
             profile.protect(RawPath::from(PathBuf::from(name)));
         }
+        profile.learning = learns;
         publish::check(&profile, &opening.publish)?;
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
+        self.hold_denied_reads(known.identity.uid, &mut profile);
         let kept = Kept {
             session: self.new_id()?,
             user: known.identity,

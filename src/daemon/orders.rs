@@ -91,6 +91,8 @@ pub struct Opening {
     pub publish: Vec<SocketAddr>,
     /// Where the caller's ssh agent listens.
     pub ssh_agent: Option<RawPath>,
+    /// Whether what would be asked is allowed and recorded, within the ceiling.
+    pub learn: bool,
 }
 
 /// A command for a session.

@@ -68,6 +68,21 @@ impl Recorder {
         self.of_request("consent_required", request)
     }
 
+    /// What is not asked again for a while.
+    pub fn muted(&self, request: &Request) {
+        self.emit(&self.of_request("muted", request));
+        tracing::info!(
+            MESSAGE_ID = super::message::REQUEST_MUTED,
+            GATED_SESSION = %self.session,
+            GATED_REQUEST = %request.id,
+            GATED_USER = self.user,
+            GATED_PROGRAM = record::path(&request.who.program),
+            GATED_OPERATION = request.operation.as_str(),
+            GATED_OBJECT = record::path(&request.object),
+            "turned down three times; denied without a question for a while"
+        );
+    }
+
     fn event(&self, event: &'static str, call: CallId) -> Event {
         let session = self.session.0.clone();
         Event { time: record::now(), event, session, call: call.0, ..Event::default() }
@@ -111,6 +126,7 @@ impl Recorder {
             service: request.service.map(Service::as_str),
             rule: Rule::of(&request.rule),
             result: settled.outcome.as_str(),
+            would: None,
             edited: edited(settled),
             answered_by: settled.by.clone(),
             duration_ms: milliseconds(settled),
@@ -137,6 +153,7 @@ impl Recorder {
             service: told.service.map(Service::as_str),
             rule: Rule::of(&told.rule),
             result: told.outcome.as_str(),
+            would: learned(told).then(|| told.level.as_str()),
             edited: None,
             answered_by: told.by.clone(),
             duration_ms: 0,
@@ -153,6 +170,7 @@ impl Recorder {
             Outcome::Granted => "allowed_by_grant",
             // What a rule says notify of was done already, and somebody is to hear of it.
             Outcome::Allowed if told.level == Level::Notify => "notified",
+            Outcome::Allowed if learned(told) => "learned",
             Outcome::Allowed | Outcome::Approved | Outcome::Cancelled | Outcome::Edited => return written.is_ok(),
             Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
         };
@@ -169,6 +187,7 @@ impl Recorder {
             service: line.service,
             rule: Some(line.rule),
             decision: Some(outcome.as_str()),
+            would: line.would,
             by: Some(line.answered_by),
             ..self.event(event, told.call)
         });
@@ -190,6 +209,11 @@ impl Recorder {
             ..self.of_request(if settled.asked { "consent_decided" } else { "denied" }, request)
         });
     }
+}
+
+/// Whether this went through only because its session learns.
+fn learned(told: &Record) -> bool {
+    told.outcome == Outcome::Allowed && told.level > Level::Notify
 }
 
 fn edited(settled: &Settled) -> Option<Vec<String>> {

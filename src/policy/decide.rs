@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::access::{Access, Level};
 use crate::common::decision::Lifetime;
-use crate::common::id::CallId;
+use crate::common::id::{CallId, GrantId};
 use crate::common::net::Service;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
@@ -26,6 +26,8 @@ use super::sockets::SERVICES;
 pub const OWN_FILES: &str = "built-in:gated-files";
 /// The `id` of the rule that allows what the profile calls scratch, where the floor does not give it natively.
 pub const SCRATCH: &str = "built-in:scratch";
+/// What the `id` of the rule begins with that somebody made by saying no; the grant's own follows.
+pub const DENIED: &str = "grant";
 /// The `id` of the rule that denies what cannot be read to its end: linkers that load linkers, and so on.
 pub const UNREADABLE: &str = "built-in:unreadable";
 
@@ -36,6 +38,8 @@ pub enum Source {
     Rule(usize),
     Default,
     Grant(usize),
+    /// Somebody said no, and that it is to last.
+    Denial(GrantId),
     BuiltIn(usize),
     Scratch(usize),
     Unreadable,
@@ -129,6 +133,9 @@ impl Policy {
         least: Reach,
     ) -> Option<Verdict> {
         let names: Vec<&[u8]> = place.components().collect();
+        if let Some(denial) = grants.denies_below(access, &names, call, least) {
+            return Some(Verdict { level: Level::Deny, source: Source::Denial(denial), basis: Source::Default });
+        }
         let guards = self.index(access)?.guards_below(&names, least);
         let lifted = |entry: &&&Entry| {
             let needed = self.needed(entry.level, self.source(entry));
@@ -150,8 +157,14 @@ impl Policy {
     pub fn floating(&self, access: Access, path: &RawPath, call: CallId, grants: &Grants) -> Option<Verdict> {
         let names: Vec<&[u8]> = path.components().collect();
         let counts = |entry: &Entry| entry.guards_floating() && !self.is_hole(entry, &names);
-        let entry = self.index(access)?.strongest(&names, counts)?;
-        Some(self.settle(entry.level, self.source(entry), access, path, call, grants))
+        match self.index(access)?.strongest(&names, counts) {
+            Some(entry) => Some(self.settle(entry.level, self.source(entry), access, path, call, grants)),
+            None => grants.denies(access, path, call).map(|denial| Verdict {
+                level: Level::Deny,
+                source: Source::Denial(denial),
+                basis: Source::Default,
+            }),
+        }
     }
 
     /// The rule behind a verdict; behind a grant, the rule that would have asked.
@@ -163,6 +176,9 @@ impl Policy {
             line: 0,
             reason: reason.map(str::to_owned),
         };
+        if let Source::Denial(grant) = verdict.source {
+            return built_in(&format!("{DENIED}:{grant}"), Some("Somebody said no to this, and that it is to last."));
+        }
         let rule = match verdict.basis {
             Source::Rule(at) => self.profile.rules.get(at),
             Source::BuiltIn(_) => return built_in(OWN_FILES, Some("These files are gated's own.")),
@@ -171,7 +187,7 @@ impl Policy {
             Source::Rebinding => return built_in(REBINDING, Some("A name leads into a network that is not public.")),
             Source::Udp => return built_in(UDP, Some("Datagrams go only where a rule with protocol \"udp\" says so.")),
             Source::Service(service) => return built_in(SERVICES, Some(service.meaning())),
-            Source::Default | Source::Grant(_) => None,
+            Source::Default | Source::Grant(_) | Source::Denial(_) => None,
         };
         match rule {
             Some(rule) => RuleRef {
@@ -216,7 +232,11 @@ impl Policy {
     }
 
     pub(super) fn needed(&self, level: Level, source: Source) -> Needed<'_> {
-        Needed { authenticated: level == Level::Authenticate, group: self.group_of(source) }
+        let longest = match source {
+            Source::Rule(at) => self.profile.rules.get(at).map_or(Lifetime::Attempt, |rule| rule.remember),
+            _ => Lifetime::Persistent,
+        };
+        Needed { authenticated: level == Level::Authenticate, group: self.group_of(source), longest }
     }
 
     fn index(&self, access: Access) -> Option<&Index> {
@@ -243,6 +263,9 @@ impl Policy {
         call: CallId,
         grants: &Grants,
     ) -> Verdict {
+        if let Some(denial) = grants.denies(access, path, call).filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         let granted = match level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {

@@ -18,13 +18,15 @@
 //! | `hosts` | which rules speak of a name or an address |
 //! | [`sockets`] | the verdict on unix sockets, and which service is behind one |
 //! | [`publish`] | whether a session may be reached where whoever starts it says |
-//! | [`grants`] | the answers that outlive their request |
+//! | [`grants`], `granted` | the answers that outlive their request; those of one session, and how they are found |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
 //! | [`compare`], `samples` | what becomes wider or narrower from one profile to another |
 //! | [`lint`] | rules that do not do what they seem to |
 //! | [`merged`] | a profile as the language writes it, everything merged |
 //! | [`explain`] | a verdict in words, and questions about hosts and sockets |
 //! | [`question`] | everything that a policy says of one attempt |
+//! | [`lasting`] | how far an answer reaches, as it is kept on disk |
+//! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |
 //! | [`regions`] | where reads have to be held |
 
@@ -37,12 +39,15 @@ mod execution;
 pub mod explain;
 mod file;
 mod git;
+mod granted;
 pub mod grants;
 mod hosts;
 mod hostscope;
 mod index;
 mod interpreters;
+pub mod lasting;
 pub mod layers;
+pub mod learn;
 mod linker;
 pub mod lint;
 pub mod load;

@@ -2,6 +2,7 @@
 //! inside a tree that it allows, so a tree that holds anything with rules of its own must be judged instead.
 
 use crate::common::path::RawPath;
+use crate::common::scope::Pattern;
 
 use super::model::Profile;
 
@@ -20,8 +21,9 @@ pub struct Scratch {
 
 /// Which of the session's private trees and the profile's scratch the floor may grant. A private tree is not native if the
 /// workspace or `cwd` lies in it (they are bound into it from outside); scratch is not native if the workspace or a file of
-/// gated's own does.
-pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch {
+/// gated's own does. Neither is native if something that `denied` matches may lie in it: changes that somebody denies, whatever
+/// a rule says.
+pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath, denied: &[&Pattern]) -> Scratch {
     let holds = |root: &RawPath, place: &RawPath| place.is_within(root);
     let mut plan = Scratch::default();
     for (root, is_private) in
@@ -29,6 +31,7 @@ pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch
     {
         // Of the host's files below a private tree only the workspace and the cwd are there in the session.
         let judged = profile.workspace.iter().any(|place| holds(root, place))
+            || denied.iter().any(|pattern| may_lie_in(pattern, root))
             || if is_private { holds(root, cwd) } else { profile.protected.iter().any(|place| holds(root, place)) };
         let list = if judged { &mut plan.judged } else { &mut plan.native };
         if !list.contains(root) {
@@ -36,4 +39,10 @@ pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch
         }
     }
     plan
+}
+
+/// Whether something that the pattern matches may be in this tree.
+fn may_lie_in(pattern: &Pattern, tree: &RawPath) -> bool {
+    let start = pattern.literal_prefix();
+    start.is_within(tree) || tree.is_within(&start)
 }

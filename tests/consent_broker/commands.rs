@@ -260,7 +260,7 @@ fn a_script_answers_by_program_and_words() {
             let decision = supervisor.decided().await;
             assert_eq!((decision.request, decision.outcome), (id, expected));
             if id == RequestId(1) {
-                assert_eq!(grant(&decision).unwrap().scope(), "git status …");
+                assert_eq!(grant(&decision).unwrap().scope(), "git push …");
             }
         }
         supervisor.end().await;

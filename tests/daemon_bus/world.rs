@@ -32,6 +32,7 @@ use gated::daemon::link::Socket;
 use gated::daemon::policyfiles::Snapshot;
 use gated::daemon::rendezvous::Rendezvous;
 use gated::daemon::state::{Kept, Shelf};
+use gated::daemon::store::Store;
 use gated::policy::Grant;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -238,6 +239,7 @@ impl World {
             engine: Rc::new(Simulated { started: starts, killed: Rc::clone(&killed), fails: Rc::clone(&fails) }),
             rendezvous: Rc::new(Rendezvous::default()),
             audit: Arc::clone(&log) as Arc<dyn Audit>,
+            store: Store::open(&place.path().join("state")).unwrap(),
             shelf: Shelf::open(&place.path().join("sessions")).unwrap(),
             socket: place.path().join("supervisors.sock"),
             nobody_yet: PATIENCE,

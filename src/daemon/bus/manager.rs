@@ -86,6 +86,7 @@ fn opening(options: &mut Options) -> Result<Opening, Error> {
         user: options.take("user")?,
         publish: published(options.take("publish")?.unwrap_or_default())?,
         ssh_agent: options.path("ssh-agent")?,
+        learn: options.take("learn")?.unwrap_or(false),
     })
 }
 
