@@ -51,7 +51,12 @@ impl Served {
     fn daemon(&self) -> Daemon<'_> {
         let control = self.sandbox.control();
         let mut line: Vec<OsString> = vec!["env".into(), self.address(), env!("CARGO_BIN_EXE_gatedd").into()];
-        for (option, file) in [("--runtime", "run"), ("--audit", "records/audit.jsonl"), ("--policy-root", "policy"), ("--state", "state")] {
+        for (option, file) in [
+            ("--runtime", "run"),
+            ("--audit", "records/audit.jsonl"),
+            ("--policy-root", "policy"),
+            ("--state", "state"),
+        ] {
             line.extend([option.into(), control.join(file).into()]);
         }
         line.extend(["--supervisors", "spawn"].map(OsString::from));

@@ -15,7 +15,9 @@ use tracing::{info, warn};
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
 use super::broker::Control;
+use super::endings::Endings;
 use super::engine::Engine;
+use super::install::Machine;
 use super::live::{Live, State};
 use super::message;
 use super::orders::{Caller, Refusal};
@@ -61,6 +63,8 @@ pub struct Setting {
     pub nobody_yet: Duration,
     /// Files and directories of gated's own that no session may change.
     pub own: Vec<RawPath>,
+    /// Where policy is installed.
+    pub machine: Machine,
     /// Reads policy anew.
     pub read_policy: Box<dyn Fn() -> Result<Snapshot, PolicyError>>,
 }
@@ -71,6 +75,7 @@ pub struct Core {
     pub policy: RefCell<Rc<Snapshot>>,
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
+    pub(super) endings: Rc<Endings>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
     pub(super) requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
@@ -89,6 +94,7 @@ impl Core {
             policy: RefCell::new(Rc::new(policy)),
             agents: Rc::default(),
             watchers: Rc::default(),
+            endings: Rc::default(),
             sessions: RefCell::default(),
             requests: RefCell::default(),
             over: RefCell::default(),

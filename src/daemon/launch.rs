@@ -231,7 +231,11 @@ impl Core {
             queues: live.profile.prompt.no_consent_agent == NoConsentAgent::Queue,
         };
         let (watchers, id, owner) = (Rc::clone(&self.watchers), live.id().clone(), live.owner());
-        let events = Events::told(move |event| watchers.tell(&id, owner, event));
+        let endings = Rc::clone(&self.endings);
+        let events = Events::told(move |event| {
+            endings.hear(owner, event);
+            watchers.tell(&id, owner, event);
+        });
         Broker::new(config, Arc::clone(&self.setting.audit), events, vec![Box::new(asker)])
             .seen_in(Rc::clone(&live.view))
             .kept_by(Rc::new(SessionKeeper::new(self, live)))

@@ -76,6 +76,11 @@ impl Snapshot {
     /// Reads and checks everything below `root`, which is `/` but in tests. Files and folders must be `owner`'s, which is
     /// root but in tests, and writable for nobody else.
     pub fn read(root: &Path, owner: u32) -> Result<Snapshot, PolicyError> {
+        Snapshot::read_with(root, owner, None)
+    }
+
+    /// The same as if one file had this text already.
+    pub fn read_with(root: &Path, owner: u32, change: Option<(&Path, &str)>) -> Result<Snapshot, PolicyError> {
         let mut snapshot = Snapshot::default();
         for folder in ceiling::FOLDERS {
             if let Some(folder) = Folder::open(root, Path::new(folder), owner)? {
@@ -87,6 +92,7 @@ impl Snapshot {
                 folder.read_profiles(&mut snapshot.files)?;
             }
         }
+        snapshot.files.extend(change.map(|(path, text)| (path.to_owned(), text.to_owned())));
         snapshot.ceiling = Ceiling::load(&|path| snapshot.find(path))?;
         snapshot.check()?;
         Ok(snapshot)
@@ -217,7 +223,8 @@ fn is_null(state: &Stat) -> bool {
         && (rustix::fs::major(state.st_rdev), rustix::fs::minor(state.st_rdev)) == (1, 3)
 }
 
-fn check_owner(state: &Stat, owner: u32) -> io::Result<()> {
+/// Whether a file or folder is one of the owner's that nobody else may write.
+pub(super) fn check_owner(state: &Stat, owner: u32) -> io::Result<()> {
     if state.st_uid != owner {
         return Err(wrong(format!("owned by user {}; {owner} was expected", state.st_uid)));
     }

@@ -21,6 +21,7 @@
 //! | [`grants`], `granted` | the answers that outlive their request; those of one session, and how they are found |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
 //! | [`compare`], `samples` | what becomes wider or narrower from one profile to another |
+//! | [`expect`] | files of what a profile is to decide |
 //! | [`lint`] | rules that do not do what they seem to |
 //! | [`merged`] | a profile as the language writes it, everything merged |
 //! | [`explain`] | a verdict in words, and questions about hosts and sockets |
@@ -36,6 +37,7 @@ pub mod compare;
 pub mod decide;
 mod execrule;
 mod execution;
+pub mod expect;
 pub mod explain;
 mod file;
 mod git;

@@ -301,6 +301,9 @@ impl Question {
             let grant = grants.get(at).map_or_else(String::new, |grant| grant.id.to_string());
             return Lift::Given { grant };
         }
+        if let Source::Denial(grant) = verdict.source {
+            return Lift::Given { grant: grant.to_string() };
+        }
         match verdict.level {
             Level::Allow | Level::Notify => Lift::Unneeded,
             Level::Deny => Lift::Never,

@@ -98,6 +98,13 @@ pub enum Verb {
         session: Option<Prefix>,
     },
 
+    /// Say why requests ended as they did, and what a policy denied without a question
+    Why {
+        /// A request, or a session; without one all that is remembered
+        #[arg(value_name = "REQUEST|SESSION")]
+        what: Option<Prefix>,
+    },
+
     /// Look at profiles and the ceiling, try them out and change them
     Policy(PolicyArguments),
 

@@ -19,6 +19,7 @@ mod sessions;
 pub mod since;
 pub mod table;
 mod watch;
+mod why;
 
 use std::io;
 use std::process::ExitCode;
@@ -70,6 +71,7 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
+        Verb::Why { what } => why::why(output, what.as_ref()).await,
         Verb::Policy(arguments) => policy::run(output, &arguments).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }

@@ -38,6 +38,14 @@ pub enum PolicyVerb {
     ///
     /// Exit status 0: they decide alike; 1: they do not.
     Diff(Diff),
+
+    /// Hold profiles against what they are expected to decide: their examples, and files of expectations
+    ///
+    /// Exit status 0: all as expected; 1: something is not.
+    Test(Test),
+
+    /// Change a profile or the ceiling in an editor, check it, show what changes, and install it
+    Edit(Edit),
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +87,32 @@ pub struct Diff {
     /// The file that would be installed as the profile
     #[arg(long, value_name = "FILE")]
     pub installed: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Test {
+    /// Files of expectations, or profiles; the examples of every profile if none is given
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Edit {
+    /// The profile
+    #[arg(value_name = "NAME", required_unless_present = "ceiling", conflicts_with = "ceiling")]
+    pub profile: Option<String>,
+
+    /// The ceiling
+    #[arg(long)]
+    pub ceiling: bool,
+
+    /// The machine's, even if it is not there yet; an administrator may
+    #[arg(long, conflicts_with = "ceiling")]
+    pub machine: bool,
+
+    /// Install without a question what has no mistakes
+    #[arg(long, short)]
+    pub yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -39,7 +39,7 @@ pub fn cat(output: &Output, here: &Here, arguments: &Cat) -> Result<(), Failure>
 }
 
 /// A file's own lines; what would act on a terminal is escaped.
-fn text_shown(file: &str) -> String {
+pub fn text_shown(file: &str) -> String {
     let mut shown = String::new();
     for line in file.lines() {
         let plain = line.chars().all(|character| character == '\t' || character == ' ' || text::is_showable(character));

@@ -1,6 +1,7 @@
 //! `policy check`: mistakes in profiles and in the ceiling, and rules that do not do what they seem to. Runs as the caller.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use super::arguments::Check;
@@ -10,7 +11,7 @@ use super::place::Here;
 use crate::ctl::control::failure::Failure;
 use crate::ctl::control::output::Output;
 use crate::policy::lint::{self, Finding, Machine, Severity};
-use crate::policy::{Ceiling, PolicyError, ProfileSelector, ceiling, layers};
+use crate::policy::{Ceiling, PolicyError, ProfileSelector, ceiling, layers, load};
 
 pub fn check(output: &Output, here: &Here, arguments: &Check) -> Result<(), Failure> {
     let mut found = Vec::new();
@@ -75,22 +76,36 @@ fn all(here: &Here, found: &mut Vec<Finding>) -> Vec<ProfileSelector> {
 
 /// Everything about one profile.
 pub fn of_file(here: &Here, selector: &ProfileSelector) -> Vec<Finding> {
-    let loaded = here.load(selector.clone()).and_then(|profile| {
-        let layers = layers::of(selector, &here.context, &|path: &Path| here.read(path))?;
-        Ok((profile, layers))
-    });
+    let read = |path: &Path| here.read(path);
+    let (mut found, file) = linted(here, selector, &read);
+    found.extend(file.and_then(|file| writable(here, &file)));
+    found
+}
+
+/// Everything about a profile as if its file had this text.
+pub fn of_text(here: &Here, name: &str, file: &Path, text: &str) -> Vec<Finding> {
+    let read = |path: &Path| if path == file { Ok(text.to_owned()) } else { here.read(path) };
+    let mut found = linted(here, &ProfileSelector::Name(name.to_owned()), &read).0;
+    found.retain(|finding| finding.severity < Severity::Note);
+    found
+}
+
+/// What there is to say, and the profile's own file.
+fn linted(
+    here: &Here,
+    selector: &ProfileSelector,
+    read: &dyn Fn(&Path) -> io::Result<String>,
+) -> (Vec<Finding>, Option<String>) {
+    let loaded = load(selector.clone(), &here.context, read)
+        .and_then(|profile| Ok((profile, layers::of(selector, &here.context, read)?)));
     let (profile, layers) = match loaded {
         Ok(loaded) => loaded,
-        Err(error) => return vec![lint::of_error(&error)],
+        Err(error) => return (vec![lint::of_error(&error)], None),
     };
     let own: Vec<&str> = layers.last().map(|layer| layer.file.as_str()).into_iter().collect();
     let has_group = |name: &str| nix::unistd::Group::from_name(name).is_ok_and(|group| group.is_some());
     let machine = Machine { follow: &command::follow, has_group: &has_group };
-    let mut found = lint::check(&profile, &layers, &own, &machine);
-    if let Some(file) = own.first() {
-        found.extend(writable(here, file));
-    }
-    found
+    (lint::check(&profile, &layers, &own, &machine), own.first().map(|file| (*file).to_owned()))
 }
 
 fn ceiling_of(here: &Here) -> Result<Ceiling, PolicyError> {

@@ -10,17 +10,24 @@ use super::arguments::{Exec, Explain, Explained};
 use super::command;
 use super::place::Here;
 use crate::common::access::Access;
+use crate::common::exec::Command;
 use crate::common::net::{HostTerm, Knowledge, Transport};
 use crate::common::path::RawPath;
 use crate::common::text;
+use crate::ctl::control::daemon::Daemon;
 use crate::ctl::control::failure::Failure;
+use crate::ctl::control::ids::Prefix;
 use crate::ctl::control::output::Output;
+use crate::ctl::proxies::Options;
 use crate::policy::explain::{self, Assumed};
 use crate::policy::question::{Asked, Explanation, Question};
 use crate::policy::sockets::Services;
 use crate::policy::{Grants, Policy, ProfileSelector};
 
 pub async fn explain(output: &Output, here: &Here, arguments: &Explain) -> Result<(), Failure> {
+    if let Some(session) = &arguments.session {
+        return show(output, &of_session(here, session, &arguments.what).await?);
+    }
     let questions = questions(here, &arguments.what)?;
     let selector = arguments.profile.clone().unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()));
     let profile = here.load(selector)?;
@@ -28,6 +35,65 @@ pub async fn explain(output: &Output, here: &Here, arguments: &Explain) -> Resul
     let explained: Vec<Explanation> =
         questions.iter().map(|question| question.explain(&policy, &Grants::new(), &command::follow)).collect();
     show(output, &explained)
+}
+
+/// What the daemon says of a session that runs, with the answers that hold there.
+async fn of_session(here: &Here, session: &Prefix, what: &Explained) -> Result<Vec<Explanation>, Failure> {
+    let mut question = Options::new();
+    question.insert("access", access_of(what).as_str().into());
+    match what {
+        Explained::Read { path } | Explained::Write { path } => {
+            let path = canonical(here, path)?;
+            question.insert("directory", fs::metadata(path.as_path()).is_ok_and(|found| found.is_dir()).into());
+            question.insert("object", path.as_bytes().to_vec().into());
+        }
+        Explained::Unix { path } => {
+            question.insert("object", canonical(here, path)?.as_bytes().to_vec().into());
+        }
+        Explained::Exec(exec) => {
+            let command = command_of(here, exec)?;
+            let program = &command.asked.program;
+            question.insert("object", program.path.as_bytes().to_vec().into());
+            question.insert("of-system", program.is_of_system.into());
+            question.insert("argv", command.asked.argv.clone().into());
+            question.insert("environment", command.variables.clone().into());
+            question.insert("directory", command.cwd.as_bytes().to_vec().into());
+            let interpreters = command.interpreters.iter().map(|step| step.program.path.as_bytes().to_vec());
+            question.insert("interpreters", interpreters.collect::<Vec<_>>().into());
+            if let Some(operand) = &command.operand {
+                question.insert("operand", operand.path.as_bytes().to_vec().into());
+            }
+        }
+        Explained::Connect { host, at, hosts_file, udp } => {
+            // The same words for the same mistakes as without a daemon.
+            questions(here, what)?;
+            question.insert("host", host.as_str().into());
+            if let Some(at) = at {
+                question.insert("at", at.to_string().into());
+            }
+            question.insert("hosts-file", (*hosts_file).into());
+            question.insert("udp", (*udp).into());
+        }
+        Explained::Bind { address } => {
+            question.insert("host", address.to_string().into());
+        }
+    }
+    let daemon = Daemon::connect().await?;
+    let session = daemon.session(session).await?.id;
+    let told = daemon.policy().await?.explain(&session, question).await?;
+    let read = |line: &String| serde_json::from_str(line).map_err(|error| Failure::Nonsense(error.to_string()));
+    told.iter().map(read).collect()
+}
+
+fn access_of(what: &Explained) -> Access {
+    match what {
+        Explained::Read { .. } => Access::Read,
+        Explained::Write { .. } => Access::Write,
+        Explained::Exec(_) => Access::Exec,
+        Explained::Connect { .. } => Access::Connect,
+        Explained::Bind { .. } => Access::Bind,
+        Explained::Unix { .. } => Access::Unix,
+    }
 }
 
 fn show(output: &Output, explained: &[Explanation]) -> Result<(), Failure> {
@@ -73,14 +139,17 @@ fn file(here: &Here, access: Access, path: &Path) -> Result<Question, Failure> {
 }
 
 fn execution(here: &Here, exec: &Exec) -> Result<Question, Failure> {
+    Ok(Question::of(Asked::Exec(Box::new(command_of(here, exec)?))))
+}
+
+fn command_of(here: &Here, exec: &Exec) -> Result<Command, Failure> {
     let mut argv: Vec<Vec<u8>> = exec.argv.iter().map(|word| word.clone().into_bytes()).collect();
     if argv.is_empty() && !exec.words.is_empty() {
         argv.push(exec.program.as_os_str().as_encoded_bytes().to_vec());
         argv.extend(exec.words.iter().map(|word| word.clone().into_bytes()));
     }
     let variables = exec.env.iter().map(|variable| variable.clone().into_bytes()).collect();
-    let command = command::command(&exec.program, argv, variables, &here.context.cwd)?;
-    Ok(Question::of(Asked::Exec(Box::new(command))))
+    command::command(&exec.program, argv, variables, &here.context.cwd)
 }
 
 /// The path that a system call would lead to: of what is not there yet, where it would be made.

@@ -6,9 +6,11 @@ mod cat;
 mod check;
 mod command;
 mod diff;
+mod edit;
 mod explain;
 mod list;
 mod place;
+mod test;
 
 use super::failure::Failure;
 use super::output::Output;
@@ -21,6 +23,8 @@ pub async fn run(output: &Output, arguments: &PolicyArguments) -> Result<(), Fai
         PolicyVerb::Cat(cat) => cat::cat(output, &here, cat),
         PolicyVerb::Check(check) => check::check(output, &here, check),
         PolicyVerb::Diff(diff) => diff::diff(output, &here, diff),
+        PolicyVerb::Test(test) => test::test(output, &here, test),
+        PolicyVerb::Edit(edit) => edit::edit(output, &here, edit).await,
         PolicyVerb::Explain(explain) => explain::explain(output, &here, explain).await,
     }
 }
