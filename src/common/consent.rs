@@ -150,4 +150,16 @@ pub trait ConsentAgent {
     fn name(&self) -> String;
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a>;
+
+    /// How long a request waits for others that can be put to this agent together with it, asked for each request when it comes.
+    /// Zero, if nothing is said: a person is shown many at once, a program can answer one after the other.
+    fn gathers(&self) -> Gathers {
+        Box::new(|_| Duration::ZERO)
+    }
 }
+
+/// How long a request waits for others, by the request.
+pub type Gathers = Box<dyn Fn(&Request) -> Duration>;
+
+/// How long requests gather that are put to a person: too short to be noticed, long enough for what a program does at once.
+pub const GATHERING: Duration = Duration::from_millis(150);

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::broker::{Control, Spoken};
 use super::editors::Editors;
 use crate::common::access::Level;
-use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
+use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, GATHERING, Gathers, Prompt};
 use crate::common::id::{RequestId, SessionId};
 use crate::common::request::Request;
 
@@ -61,6 +61,11 @@ impl Speaker {
             Some(group) => self.groups.contains(group),
             None => self.uid == owner,
         }
+    }
+
+    /// Whether it is shown to a person, as everything is but what a file answers.
+    fn is_a_person(&self) -> bool {
+        !self.by.starts_with("script:")
     }
 }
 
@@ -178,6 +183,19 @@ pub struct Asker {
 impl ConsentAgent for Asker {
     fn name(&self) -> String {
         "bus".to_owned()
+    }
+
+    /// As long as somebody of those who are there now takes to look. Where nobody is, requests may wait for whoever lists them.
+    fn gathers(&self) -> Gathers {
+        let (agents, session, owner, queues) = (Rc::clone(&self.agents), self.session.clone(), self.owner, self.queues);
+        Box::new(move |request| {
+            let fit = agents.fit(&session, owner, request);
+            let is_a_person = match fit.is_empty() {
+                true => queues,
+                false => fit.iter().any(|agent| agent.speaker.is_a_person()),
+            };
+            if is_a_person { GATHERING } else { Duration::ZERO }
+        })
     }
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {

@@ -4,7 +4,7 @@
 //! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, what of it outlives the
 //! session is stored, then the supervisor is told. Without the record, or the store, an approval becomes a denial.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -23,11 +23,11 @@ use super::events::Events;
 use super::keeping::{Keeper, Nowhere};
 use super::message;
 use super::muted::{BY_MUTED, Muted};
-use super::pending::{AnswerError, BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
+use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Quota, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
 use super::store::Thing;
 use super::view::View;
-use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
+use crate::common::consent::{Answer, ConsentAgent, ConsentError, Gathers, Prompt};
 use crate::common::decision::{Decision, Effect as Says, Lifetime, Outcome, Width};
 use crate::common::id::{GrantId, RequestId, SessionId};
 use crate::common::request::Request;
@@ -72,6 +72,7 @@ pub struct Broker {
     agents: Vec<Box<dyn ConsentAgent>>,
     view: Rc<View>,
     keeper: Rc<dyn Keeper>,
+    quota: Rc<Quota>,
 }
 
 /// An answer that names who gave it.
@@ -90,8 +91,33 @@ pub struct Spoken {
 /// Who waits to hear what came of an answer.
 pub type Heard = oneshot::Sender<Result<(), AnswerError>>;
 
-/// Those whose answers are being recorded, with whether they said yes.
-type Hearing = RefCell<HashMap<RequestId, (bool, Heard)>>;
+/// Those whose answers are being recorded, by the requests that are settled by them.
+type Hearing = RefCell<HashMap<RequestId, Rc<Hears>>>;
+
+/// Somebody who gave an answer.
+struct Hears {
+    said_yes: bool,
+    /// Requests that are still to be recorded.
+    left: Cell<usize>,
+    /// Whether none of them was turned down so far.
+    stands: Cell<bool>,
+    reply: Cell<Option<Heard>>,
+}
+
+impl Hears {
+    /// The end of one of the requests is on record; `is_lost`: what was to outlive the session is not stored.
+    fn recorded(&self, permits: bool, is_lost: bool) {
+        self.stands.set(self.stands.get() && if self.said_yes { permits } else { !is_lost });
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.left.get() == 0
+            && let Some(reply) = self.reply.take()
+        {
+            let end = if self.stands.get() { Ok(()) } else { Err(AnswerError::TurnedDown) };
+            // Whoever answered need not wait to hear of it.
+            let _ = reply.send(end);
+        }
+    }
+}
 
 /// What the rest of the daemon tells a broker.
 #[derive(Debug)]
@@ -118,7 +144,13 @@ impl Broker {
         events: Events,
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
-        Broker { config, audit, events, agents, view: Rc::default(), keeper: Rc::new(Nowhere) }
+        let (keeper, quota) = (Rc::new(Nowhere), Quota::new(MOST_OF_A_USER));
+        Broker { config, audit, events, agents, view: Rc::default(), keeper, quota }
+    }
+
+    /// Places for what waits that the user's other sessions take as well.
+    pub fn within(self, quota: Rc<Quota>) -> Broker {
+        Broker { quota, ..self }
     }
 
     /// Let others see what waits, what was granted and what runs.
@@ -151,6 +183,7 @@ impl Broker {
         let (settled, settle) = mpsc::unbounded_channel();
         let (out, outgoing) = mpsc::unbounded_channel();
         let alive = self.agents.len();
+        let gathers = self.agents.iter().map(|agent| agent.gathers()).collect();
         let mut asked: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::with_capacity(alive);
         for agent in self.agents {
             asked.push(Box::pin(serve(agent, shown.clone(), reply.clone())));
@@ -167,7 +200,8 @@ impl Broker {
             hearing: &hearing,
             keeper: keeper.as_ref(),
             muted: Muted::default(),
-            pending: Pending::new(),
+            pending: Pending::within(self.quota),
+            gathers,
             prompts,
             settled,
             out: out.clone(),
@@ -246,6 +280,7 @@ struct Desk<'a> {
     keeper: &'a dyn Keeper,
     muted: Muted,
     pending: Pending,
+    gathers: Vec<Gathers>,
     prompts: watch::Sender<Option<Rc<Prompt>>>,
     settled: mpsc::UnboundedSender<Vec<Settled>>,
     out: mpsc::UnboundedSender<ToSession>,
@@ -314,7 +349,8 @@ impl Desk<'_> {
                     return Ok(());
                 }
                 let required = self.records.required(&request);
-                let effects = self.pending.ask(*request, now())?;
+                let window = self.gathers.iter().map(|gathers| gathers(&request)).max().unwrap_or(Duration::ZERO);
+                let effects = self.pending.ask_gathering(*request, window, now())?;
                 let at_once = |effect: &Effect| matches!(effect, Effect::Settle(settled) if !settled.asked);
                 if !effects.iter().any(at_once) {
                     self.records.emit(&required);
@@ -385,7 +421,7 @@ impl Desk<'_> {
                     Ok(effects) => {
                         self.heard(asked.as_deref(), &answer, &by);
                         if let Some(reply) = reply {
-                            self.hearing.borrow_mut().insert(request, (says_yes, reply));
+                            self.hear(&effects, &by, says_yes, reply);
                         }
                         self.apply(effects);
                     }
@@ -453,10 +489,20 @@ impl Desk<'_> {
         let _ = self.settled.send(vec![settled]);
     }
 
-    /// With what is known of earlier answers.
-    fn informed(&self, prompt: Prompt) -> Prompt {
-        let suggestion = self.keeper.suggestion(&prompt);
-        Prompt { suggestion, ..prompt }
+    /// Has whoever answered hear of it when the last of what is settled by it is on record.
+    fn hear(&self, effects: &[Effect], by: &str, said_yes: bool, reply: Heard) {
+        let settled = effects.iter().filter_map(|effect| match effect {
+            Effect::Settle(settled) if settled.by == by => Some(settled.request.id),
+            _ => None,
+        });
+        let settled: Vec<RequestId> = settled.collect();
+        let left = Cell::new(settled.len().max(1));
+        let hears = Rc::new(Hears { said_yes, left, stands: Cell::new(true), reply: Cell::new(Some(reply)) });
+        if settled.is_empty() {
+            // It is asked in another way from here on.
+            hears.recorded(true, false);
+        }
+        self.hearing.borrow_mut().extend(settled.into_iter().map(|id| (id, Rc::clone(&hears))));
     }
 
     /// Denies what is shown while nobody is left to answer it, and what comes next the same way.
@@ -472,9 +518,11 @@ impl Desk<'_> {
     fn apply(&mut self, effects: Vec<Effect>) {
         self.carry_out(effects);
         self.deny_if_nobody();
-        let (session, view, leads) = (&self.config.session, self.view, self.pending.leads(&self.config.session));
-        let prompts = || self.pending.prompts(session, now()).into_iter().map(|prompt| self.informed(prompt)).collect();
-        view.show(&leads, prompts);
+        let session = &self.config.session;
+        let leads = self.pending.leads(session);
+        let (pending, keeper) = (&mut self.pending, self.keeper);
+        let prompts = || pending.prompts(session, now()).into_iter().map(|prompt| informed(keeper, prompt)).collect();
+        self.view.show(&leads, prompts);
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -484,7 +532,7 @@ impl Desk<'_> {
                 Effect::Show(prompt) => {
                     self.current = Some(prompt.id);
                     self.open = self.alive;
-                    let prompt = self.informed(*prompt);
+                    let prompt = informed(self.keeper, *prompt);
                     self.prompts.send_replace(Some(Rc::new(prompt)));
                 }
                 Effect::Withdraw(_) => {
@@ -499,6 +547,12 @@ impl Desk<'_> {
             let _ = self.settled.send(batch);
         }
     }
+}
+
+/// A prompt with what is known of earlier answers.
+fn informed(keeper: &dyn Keeper, prompt: Prompt) -> Prompt {
+    let suggestion = keeper.suggestion(&prompt);
+    Prompt { suggestion, ..prompt }
 }
 
 async fn controlled(control: Option<&mut mpsc::UnboundedReceiver<Control>>) -> Option<Control> {
@@ -555,10 +609,8 @@ async fn release(
                 let _ = to.send(ToSession::Decided(decision(&settled)));
             }
             let heard = hearing.borrow_mut().remove(&settled.request.id);
-            if let Some((said_yes, heard)) = heard {
-                let stands = if said_yes { settled.outcome.permits() } else { !is_lost };
-                // Whoever answered need not wait to hear of it.
-                let _ = heard.send(if stands { Ok(()) } else { Err(AnswerError::TurnedDown) });
+            if let Some(heard) = heard {
+                heard.recorded(settled.outcome.permits(), is_lost);
             }
             tokio::task::yield_now().await;
         }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::install::Machine;
 use super::live::{Live, State};
 use super::message;
 use super::orders::{Caller, Refusal};
+use super::pending::{MOST_OF_A_USER, Quota};
 use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::Shelf;
@@ -83,6 +84,8 @@ pub struct Core {
     /// Sessions that are being started, by their user.
     pub(super) starting: RefCell<BTreeMap<u32, usize>>,
     pub(super) next_request: Cell<u64>,
+    /// Places for requests that wait, by user.
+    quotas: RefCell<BTreeMap<u32, Weak<Quota>>>,
     changes: RefCell<Option<mpsc::UnboundedSender<Change>>>,
 }
 
@@ -100,6 +103,7 @@ impl Core {
             over: RefCell::default(),
             starting: RefCell::default(),
             next_request: Cell::new(1),
+            quotas: RefCell::default(),
             changes: RefCell::default(),
         }))
     }
@@ -300,6 +304,18 @@ impl Core {
         self.pending_changed(live.id());
         self.watchers.end(live.id());
         self.report(Change::SessionRemoved(live.id().clone()));
+    }
+
+    /// The places for what waits in all sessions of a user.
+    pub(super) fn quota_of(&self, uid: u32) -> Rc<Quota> {
+        let mut quotas = self.quotas.borrow_mut();
+        quotas.retain(|_, quota| quota.strong_count() > 0);
+        let known = quotas.get(&uid).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let quota = Quota::new(MOST_OF_A_USER);
+            quotas.insert(uid, Rc::downgrade(&quota));
+            quota
+        })
     }
 
     pub(super) fn view_for(self: &Rc<Self>, id: &SessionId) -> Rc<View> {

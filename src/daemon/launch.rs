@@ -237,6 +237,7 @@ impl Core {
             watchers.tell(&id, owner, event);
         });
         Broker::new(config, Arc::clone(&self.setting.audit), events, vec![Box::new(asker)])
+            .within(self.quota_of(live.owner()))
             .seen_in(Rc::clone(&live.view))
             .kept_by(Rc::new(SessionKeeper::new(self, live)))
     }

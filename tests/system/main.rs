@@ -4,6 +4,7 @@
 mod authenticate;
 mod base;
 mod boot;
+mod ceiling;
 mod consent;
 mod dialog;
 mod faults;
@@ -23,6 +24,7 @@ type Test = (&'static str, fn());
 
 const TESTS: &[(&str, &[Test])] = &[
     ("authenticate", authenticate::TESTS),
+    ("ceiling", ceiling::TESTS),
     ("consent", consent::TESTS),
     ("faults", faults::TESTS),
     ("limits", limits::TESTS),

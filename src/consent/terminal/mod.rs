@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
+use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, GATHERING, Gathers, Prompt};
 use crate::common::details::MAX_EDITED;
 use crate::common::id::CallId;
 use crate::common::mask;
@@ -204,6 +204,10 @@ impl<S: Screen> ConsentAgent for Terminal<S> {
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {
         Box::pin(self.converse(prompt))
+    }
+
+    fn gathers(&self) -> Gathers {
+        Box::new(|_| GATHERING)
     }
 }
 

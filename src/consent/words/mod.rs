@@ -1,5 +1,6 @@
 //! A request in plain words: what every consent agent shows. The words are ours, everything of the tool's is escaped.
 
+mod group;
 mod letters;
 mod net;
 
@@ -14,6 +15,7 @@ use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
 use crate::common::text::{self, Untrusted};
 
+pub use group::{further, label, member, reach_of, suggestion, wish, wished};
 pub use net::{Line, called, lines, place, who_reaches};
 
 /// What would happen, to follow "wants to". It names what would be reached, in `limit` columns if it is long, and leaves
