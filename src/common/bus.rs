@@ -10,6 +10,7 @@ pub const REQUESTS_PATH: &str = "/org/gated/Gated1/request";
 pub const AGENT_PATH: &str = "/org/gated/Gated1/Agent";
 
 pub const MANAGER_INTERFACE: &str = "org.gated.Gated1.Manager";
+pub const POLICY_INTERFACE: &str = "org.gated.Gated1.Policy";
 pub const SESSION_INTERFACE: &str = "org.gated.Gated1.Session";
 pub const REQUEST_INTERFACE: &str = "org.gated.Gated1.Request";
 /// At [`MANAGER_PATH`] too.

@@ -15,7 +15,9 @@ use tracing::{info, warn};
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
 use super::broker::Control;
+use super::endings::Endings;
 use super::engine::Engine;
+use super::install::Machine;
 use super::live::{Live, State};
 use super::message;
 use super::notices::Whom;
@@ -65,6 +67,8 @@ pub struct Setting {
     pub nobody_yet: Duration,
     /// Files and directories of gated's own that no session may change.
     pub own: Vec<RawPath>,
+    /// Where policy is installed.
+    pub machine: Machine,
     /// Reads policy anew.
     pub read_policy: Box<dyn Fn() -> Result<Snapshot, PolicyError>>,
 }
@@ -78,6 +82,7 @@ pub struct Core {
     pub statistics: Statistics,
     /// The file that they are written to for monitoring.
     pub(super) metrics: RefCell<Option<PathBuf>>,
+    pub(super) endings: Rc<Endings>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
     pub(super) requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
@@ -102,6 +107,7 @@ impl Core {
             watchers: Rc::default(),
             statistics,
             metrics: RefCell::default(),
+            endings: Rc::default(),
             sessions: RefCell::default(),
             requests: RefCell::default(),
             over: RefCell::default(),

@@ -74,6 +74,12 @@ pub struct Event {
     pub lifetime: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Of what did not happen: why, and what follows, in words for who tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Of the rule; told to the session's user alone, by `gatedctl why`.
+    #[serde(skip)]
+    pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<u64>,
     /// How a call ended: its exit code …

@@ -234,8 +234,9 @@ impl Core {
             queues: live.profile.prompt.no_consent_agent == NoConsentAgent::Queue,
         };
         let (watchers, id, owner) = (Rc::clone(&self.watchers), live.id().clone(), live.owner());
-        let agents = Rc::clone(&self.agents);
+        let (agents, endings) = (Rc::clone(&self.agents), Rc::clone(&self.endings));
         let events = Events::told(move |event| {
+            endings.hear(owner, event);
             watchers.tell(&id, owner, event);
             if let Some(deed) = event.notified() {
                 agents.notice(Whom::Session(id.clone(), owner), Notice::of(Kind::Notify, &id, deed));

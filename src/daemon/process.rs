@@ -22,6 +22,7 @@ use super::bus::agent::release;
 use super::bus::service::{self, ServiceError};
 use super::core::{Core, Setting};
 use super::engine::{Engine, Spawning, Units};
+use super::install::Machine;
 use super::log;
 use super::message;
 use super::metrics;
@@ -158,6 +159,7 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
         socket: socket.clone(),
         nobody_yet: NOBODY_YET,
         own: own_files(&arguments),
+        machine: Machine { root: arguments.policy_root.clone(), owner: 0 },
         read_policy: Box::new(move || Snapshot::read(&policy_root, 0)),
     })?;
 

@@ -8,6 +8,7 @@ use tracing::error;
 
 use super::audit::{Audit, AuditRecord};
 use super::denials::{Attempt, Denials};
+use super::endings::Sentence;
 use super::events::{Event, Events};
 use super::pending::Settled;
 use super::record::{self, Exec, Reach, Rule, Tool};
@@ -214,6 +215,8 @@ impl Recorder {
         let permits = settled.outcome.permits();
         self.emit(&Event {
             decision: Some(settled.outcome.as_str()),
+            hint: Sentence::of(settled.outcome).map(Sentence::hint),
+            reason: request.rule.reason.clone(),
             edited: edited(settled),
             scope: permits.then(|| settled.width.as_str()),
             lifetime: permits.then(|| settled.lifetime.as_str()),

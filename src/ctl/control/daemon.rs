@@ -10,7 +10,7 @@ use crate::common::bus::{BUS_NAME, MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTE
 use crate::common::consent::Prompt;
 use crate::common::details::Details;
 use crate::common::text::Untrusted;
-use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, SessionProxy};
+use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, PolicyProxy, SessionProxy};
 
 /// A connection on which gatedd has an owner, or can be started.
 pub struct Daemon {
@@ -96,6 +96,11 @@ impl Daemon {
     pub async fn on(connection: Connection) -> Result<Daemon, Failure> {
         let manager = ManagerProxy::builder(&connection).cache_properties(zbus::proxy::CacheProperties::No);
         Ok(Daemon { manager: manager.build().await?, connection })
+    }
+
+    pub async fn policy(&self) -> Result<PolicyProxy<'static>, Failure> {
+        let policy = PolicyProxy::builder(&self.connection).cache_properties(zbus::proxy::CacheProperties::No);
+        Ok(policy.build().await?)
     }
 
     pub async fn objects(&self) -> Result<Objects, Failure> {

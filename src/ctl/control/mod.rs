@@ -23,13 +23,14 @@ pub mod table;
 pub mod tui;
 mod unit;
 mod watch;
+mod why;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, HiddenArguments, HiddenVerb, PolicyVerb, SessionVerb, Verb};
+use arguments::{Arguments, HiddenArguments, HiddenVerb, SessionVerb, Verb};
 use failure::Failure;
 use output::Output;
 
@@ -76,10 +77,10 @@ async fn run(own: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
-        Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
-        Verb::Policy(PolicyVerb::Learn(arguments)) => learn::learn(output, &arguments),
         Verb::Unit(verb) => unit::unit(output, &verb),
         Verb::Stats(arguments) => stats::stats(output, &arguments).await,
+        Verb::Why { what } => why::why(output, what.as_ref()).await,
+        Verb::Policy(arguments) => policy::run(output, &arguments).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }

@@ -53,7 +53,7 @@ fn invalid(what: &'static str) -> Error {
     Error::InvalidArgument(what.to_owned())
 }
 
-fn session_id(text: &str) -> Result<SessionId, Error> {
+pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     details::session_id(text).map_err(|_| invalid("session"))
 }
 

@@ -7,6 +7,7 @@ pub mod handle;
 pub mod manager;
 pub mod objects;
 pub mod options;
+pub mod policy;
 pub mod service;
 pub mod statistics;
 

@@ -13,6 +13,7 @@ use zbus::proxy::CacheProperties;
 use super::handle::Handle;
 use super::manager::Manager;
 use super::objects::{Objects, follow};
+use super::policy::Policy;
 use super::statistics::Statistics;
 use crate::common::bus::{BUS_NAME, MANAGER_PATH};
 use crate::daemon::authz::Polkit;
@@ -44,6 +45,7 @@ pub async fn attend(
     core.report_to(changes);
     let server = connection.object_server();
     server.at(MANAGER_PATH, Manager::new(handle.clone(), features)).await?;
+    server.at(MANAGER_PATH, Policy::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Objects::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Statistics::new(handle.clone())).await?;
 
