@@ -10,5 +10,6 @@ mod foreign;
 mod introspection;
 mod lasting;
 mod methods;
+mod statistics;
 mod world;
 mod xml;

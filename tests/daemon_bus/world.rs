@@ -28,6 +28,7 @@ use gated::daemon::audit::{Audit, AuditError, AuditRecord};
 use gated::daemon::bus::service::attend;
 use gated::daemon::core::{Core, Setting};
 use gated::daemon::engine::{Engine, EngineError, Started};
+use gated::daemon::install::Machine;
 use gated::daemon::link::Socket;
 use gated::daemon::policyfiles::Snapshot;
 use gated::daemon::rendezvous::Rendezvous;
@@ -255,6 +256,7 @@ impl World {
             socket: place.path().join("supervisors.sock"),
             nobody_yet: PATIENCE,
             own: vec!["/gateds-own".into()],
+            machine: Machine { root: root.clone(), owner },
             read_policy: Box::new(move || Snapshot::read(&root, owner)),
         });
         let core = core.unwrap();

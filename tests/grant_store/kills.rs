@@ -73,7 +73,8 @@ fn acknowledged() {
     let mut first = 0;
     for round in 0..ROUNDS {
         // Another moment each time, within some writes.
-        let said = killed_after(place.path(), first, 1 + (round % 4) as usize, Duration::from_micros(round * 731 % 9_000));
+        let said =
+            killed_after(place.path(), first, 1 + (round % 4) as usize, Duration::from_micros(round * 731 % 9_000));
         for (what, number) in &said {
             match what.as_str() {
                 "added" => added.push(*number),

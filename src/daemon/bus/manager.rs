@@ -74,8 +74,10 @@ pub fn request_path(number: u64) -> OwnedObjectPath {
 
 /// The keys of a new session.
 fn opening(options: &mut Options) -> Result<Opening, Error> {
+    let program = options.path("program")?.into_iter().chain(options.path("program-called")?).collect();
     Ok(Opening {
         profile: options.take("profile")?,
+        program,
         directory: options.path("directory")?.ok_or_else(|| Error::InvalidOption("directory".into()))?,
         home: options.path("home")?,
         profiles: options.texts("profiles")?,
@@ -192,6 +194,9 @@ impl Manager {
         }
         if !ran.notes.is_empty() {
             results.insert("notes", Variant::from(ran.notes));
+        }
+        if let Some(chosen) = ran.chosen {
+            results.insert("chosen", Variant::from(chosen));
         }
         Ok((ran.session.0, results))
     }
@@ -353,7 +358,7 @@ impl Manager {
         #[zbus(connection)] connection: &Connection,
     ) -> Result<(), Error> {
         Options::new(options).end()?;
-        let reload = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.reload(&caller) }) };
+        let reload = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.reload(&caller).await }) };
         self.handle.call(connection, &header, reload).await
     }
 
