@@ -3,6 +3,7 @@
 mod ceiling;
 mod commands;
 mod decide;
+mod denials;
 mod exec;
 mod grants;
 mod laws;
