@@ -8,6 +8,7 @@ mod consent;
 mod faults;
 mod foreign;
 mod introspection;
+mod lasting;
 mod methods;
 mod statistics;
 mod world;
