@@ -22,13 +22,13 @@
 //! | [`publish`] | whether a session may be reached where whoever starts it says |
 //! | [`grants`], `granted` | the answers that outlive their request; those of one session, and how they are found |
 //! | `commands`, `hostscope` | how far an answer to an execve(2), or about the network, reaches |
-//! | [`unasked`] | answers that somebody gives before anything asked |
 //! | [`compare`], `samples` | what becomes wider or narrower from one profile to another |
 //! | [`expect`] | files of what a profile is to decide |
 //! | [`lint`] | rules that do not do what they seem to |
 //! | [`merged`] | a profile as the language writes it, everything merged |
 //! | [`explain`] | a verdict in words, and questions about hosts and sockets |
 //! | [`question`] | everything that a policy says of one attempt |
+//! | [`unasked`] | answers that somebody gives before anything asked |
 //! | [`lasting`] | how far an answer reaches, as it is kept on disk |
 //! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |

@@ -46,8 +46,8 @@ pub async fn attend(
     core.report_to(changes);
     let server = connection.object_server();
     server.at(MANAGER_PATH, Manager::new(handle.clone(), features)).await?;
-    server.at(MANAGER_PATH, Grants::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Policy::new(handle.clone())).await?;
+    server.at(MANAGER_PATH, Grants::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Objects::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Statistics::new(handle.clone())).await?;
 
