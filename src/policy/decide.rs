@@ -71,6 +71,8 @@ pub struct Policy {
     pub(super) ceiling: Tables,
     /// The variables that rules on programs name.
     variables: Vec<NameGlob>,
+    /// Components of the longest pattern on paths.
+    pub(super) deepest: usize,
 }
 
 impl Policy {
@@ -88,6 +90,7 @@ impl Policy {
             own: Tables::new(profile, Hand::Profile, follow),
             ceiling: Tables::new(profile, Hand::Ceiling, follow),
             variables: named.into_iter().cloned().collect(),
+            deepest: profile.rules.iter().flat_map(|rule| &rule.path).map(|path| path.parts().len()).max().unwrap_or(0),
             profile: profile.clone(),
         }
     }

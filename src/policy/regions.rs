@@ -4,6 +4,8 @@
 //! A region is a tree or a file of which policy may say more than `allow`. This errs on the side of regions: what is held is
 //! still judged path by path.
 
+use std::collections::HashSet;
+
 use crate::common::access::{Access, Level};
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
@@ -48,12 +50,15 @@ fn speaks(level: Level, access: &[Access]) -> bool {
 impl Places {
     pub fn of(profile: &Profile) -> Places {
         let mut places = Places { everything: profile.defaults.read > Level::Allow, ..Places::default() };
+        let (mut anchored, mut searched) = (HashSet::new(), HashSet::new());
         for rule in profile.rules.iter().filter(|rule| rule.access.contains(&Access::Read)) {
             let guards = rule.level > Level::Allow;
             for pattern in rule.path.iter().chain(&rule.except) {
-                add(&mut places.anchored, pattern);
-                if guards && pattern.is_floating() {
-                    add(&mut places.searched, &before_deep(pattern));
+                if anchored.insert(pattern) {
+                    places.anchored.push(pattern.clone());
+                }
+                if guards && pattern.is_floating() && searched.insert(before_deep(pattern)) {
+                    places.searched.push(before_deep(pattern));
                 }
             }
         }
@@ -73,12 +78,6 @@ impl Places {
     }
 }
 
-fn add(list: &mut Vec<Pattern>, pattern: &Pattern) {
-    if !list.contains(pattern) {
-        list.push(pattern.clone());
-    }
-}
-
 /// The directories below which the names of a floating pattern may be: its literal beginning.
 fn before_deep(pattern: &Pattern) -> Pattern {
     Pattern::literal(&pattern.literal_prefix())
@@ -94,8 +93,7 @@ impl Policy {
     /// own.
     pub fn guards_reads_below(&self, tree: &RawPath) -> bool {
         let mut path = tree.clone();
-        let depth = self.profile().rules.iter().flat_map(|rule| &rule.path).map(|path| path.parts().len()).max();
-        (0..=depth.unwrap_or(0).min(64)).any(|_| {
+        (0..=self.deepest.min(64)).any(|_| {
             let guards = self.guards_read(&path);
             path = path.join(ANY);
             guards
