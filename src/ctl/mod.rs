@@ -11,6 +11,7 @@ pub mod embedded;
 pub mod eventpipe;
 pub mod exit;
 pub mod inside;
+pub mod learning;
 pub mod order;
 pub mod ownprofiles;
 pub mod proxies;

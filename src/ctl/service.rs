@@ -71,6 +71,8 @@ pub struct Opening {
     /// Another user for the command, for root.
     pub user: Option<String>,
     pub given: Given,
+    /// Whether nothing is asked, and all recorded.
+    pub learn: bool,
 }
 
 /// Where a command is to run.
@@ -202,6 +204,9 @@ fn options_of(opening: &Opening) -> Options<'_> {
     }
     if let Some(socket) = &opening.given.ssh_agent {
         options.insert("ssh-agent", Variant::from(socket.as_bytes()));
+    }
+    if opening.learn {
+        options.insert("learn", true.into());
     }
     if let Some(user) = &opening.user {
         options.insert("user", user.as_str().into());

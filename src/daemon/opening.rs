@@ -87,6 +87,7 @@ impl Core {
         let _starting = Starting::new(self, known.identity.uid)?;
         let home = opening.home.clone().unwrap_or_else(|| known.identity.home.clone());
         let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
+        let learns = opening.learn;
         let may_have_own = known.identity.uid == 0 || caller.is_root() || policy.ceiling().may_write_profiles();
         let is_own =
             |name: &String| name.starts_with('/') || opening.profiles.contains_key(name) && !policy.has_profile(name);
@@ -113,11 +114,13 @@ impl Core {
         if name.starts_with('/') {
             profile.protect(RawPath::from(PathBuf::from(name)));
         }
+        profile.learning = learns;
         policy.ceiling().cover(&mut profile, &context, &known.groups)?;
         publish::check(&profile, &opening.publish)?;
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
+        self.hold_denied_reads(known.identity.uid, &mut profile);
         let kept = Kept {
             session: self.new_id()?,
             user: known.identity,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use super::state::StateError;
+use super::store::StoreError;
 use super::users::UserError;
 use crate::common::id::{NoRandomness, SessionId};
 use crate::common::path::RawPath;
@@ -12,6 +13,7 @@ use crate::common::wire::Start;
 use crate::policy::PolicyError;
 use crate::policy::publish::Unpublished;
 use crate::policy::select::SelectError;
+use crate::policy::unasked::Refused;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -83,6 +85,10 @@ pub enum Refusal {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Unasked(#[from] Refused),
+    #[error(transparent)]
     Randomness(#[from] NoRandomness),
 }
 
@@ -104,6 +110,8 @@ pub struct Opening {
     pub publish: Vec<SocketAddr>,
     /// Where the caller's ssh agent listens.
     pub ssh_agent: Option<RawPath>,
+    /// Whether what would be asked is allowed and recorded, within the ceiling.
+    pub learn: bool,
 }
 
 /// A command for a session.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::access::{Access, Level};
 use crate::common::decision::Lifetime;
-use crate::common::id::CallId;
+use crate::common::id::{CallId, GrantId};
 use crate::common::net::Service;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
@@ -29,6 +29,8 @@ pub const CEILING: &str = "ceiling";
 pub const OWN_FILES: &str = "built-in:gated-files";
 /// The `id` of the rule that allows what the profile calls scratch, where the floor does not give it natively.
 pub const SCRATCH: &str = "built-in:scratch";
+/// What the `id` of the rule begins with that somebody made by saying no; the grant's own follows.
+pub const DENIED: &str = "grant";
 /// The `id` of the rule that denies what cannot be read to its end: linkers that load linkers, and so on.
 pub const UNREADABLE: &str = "built-in:unreadable";
 
@@ -44,6 +46,8 @@ pub enum Source {
     },
     Default,
     Grant(usize),
+    /// Somebody said no, and that it is to last.
+    Denial(GrantId),
     BuiltIn(usize),
     Scratch(usize),
     Unreadable,
@@ -85,12 +89,13 @@ impl Policy {
     /// where it is a symbolic link; `follow` says what that is, as the session sees it, now.
     pub fn following(profile: &Profile, follow: &Follow<'_>) -> Policy {
         let named = profile.rules.iter().filter_map(|rule| rule.exec.as_ref()).flat_map(|terms| &terms.env);
+        let on_paths = profile.rules.iter().flat_map(|rule| &rule.path).chain(&profile.held_reads);
         let named: BTreeSet<&NameGlob> = named.map(|own| &own.name).collect();
         Policy {
             own: Tables::new(profile, Hand::Profile, follow),
             ceiling: Tables::new(profile, Hand::Ceiling, follow),
             variables: named.into_iter().cloned().collect(),
-            deepest: profile.rules.iter().flat_map(|rule| &rule.path).map(|path| path.parts().len()).max().unwrap_or(0),
+            deepest: on_paths.map(|path| path.parts().len()).max().unwrap_or(0),
             profile: profile.clone(),
         }
     }
@@ -136,6 +141,9 @@ impl Policy {
         least: Reach,
     ) -> Option<Verdict> {
         let names: Vec<&[u8]> = place.components().collect();
+        if let Some(denial) = grants.denies_below(access, &names, call, least) {
+            return Some(Verdict { level: Level::Deny, source: Source::Denial(denial), basis: Source::Default });
+        }
         let lifted = |entry: &&&Entry| {
             let needed = self.needed(entry.level, self.source(entry));
             entry.level < Level::Deny && grants.find_covering(access, &entry.pattern, call, needed).is_some()
@@ -164,8 +172,14 @@ impl Policy {
             let entry = tables.index(access)?.strongest(&names, counts)?;
             Some((entry.level, self.source(entry)))
         };
-        let (level, basis) = self.stricter(of(&self.own), of(&self.ceiling))?;
-        Some(self.settle(level, basis, access, path, call, grants))
+        match self.stricter(of(&self.own), of(&self.ceiling)) {
+            Some((level, basis)) => Some(self.settle(level, basis, access, path, call, grants)),
+            None => grants.denies(access, path, call).map(|denial| Verdict {
+                level: Level::Deny,
+                source: Source::Denial(denial),
+                basis: Source::Default,
+            }),
+        }
     }
 
     /// The rule behind a verdict; behind a grant, the rule that would have asked.
@@ -177,6 +191,9 @@ impl Policy {
             line: 0,
             reason: reason.map(str::to_owned),
         };
+        if let Source::Denial(grant) = verdict.source {
+            return built_in(&format!("{DENIED}:{grant}"), Some("Somebody said no to this, and that it is to last."));
+        }
         let rule = match verdict.basis {
             Source::Rule(at) => self.profile.rules.get(at),
             Source::Raised { ceiling, over } => self.strictest_of(ceiling, over),
@@ -186,7 +203,7 @@ impl Policy {
             Source::Rebinding => return built_in(REBINDING, Some("A name leads into a network that is not public.")),
             Source::Udp => return built_in(UDP, Some("Datagrams go only where a rule with protocol \"udp\" says so.")),
             Source::Service(service) => return built_in(SERVICES, Some(service.meaning())),
-            Source::Default | Source::Grant(_) => None,
+            Source::Default | Source::Grant(_) | Source::Denial(_) => None,
         };
         match rule {
             Some(rule) => RuleRef {
@@ -258,7 +275,8 @@ impl Policy {
     }
 
     pub(super) fn needed(&self, level: Level, source: Source) -> Needed<'_> {
-        Needed { authenticated: level == Level::Authenticate, group: self.group_of(source) }
+        let longest = self.rules_of(source).map(|rule| rule.remember).min().unwrap_or(Lifetime::Persistent);
+        Needed { authenticated: level == Level::Authenticate, group: self.group_of(source), longest }
     }
 
     /// Entries are numbered built-in first, then the rules, then scratch.
@@ -281,6 +299,9 @@ impl Policy {
         call: CallId,
         grants: &Grants,
     ) -> Verdict {
+        if let Some(denial) = grants.denies(access, path, call).filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         let granted = match level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {

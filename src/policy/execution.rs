@@ -39,6 +39,12 @@ impl Policy {
     /// The verdict on executing this, for an attempt of this call.
     pub fn decide_exec(&self, command: &Command, call: CallId, grants: &Grants) -> Verdict {
         let basis = self.basis(command, Environment::Known(&command.variables), Some((call, grants)));
+        if basis.level < Level::Deny && grants.denies_any(Access::Exec) {
+            let runs = reading::of(command).unwrap_or_default();
+            if let Some(denial) = grants.denies_exec(command, &runs, call) {
+                return Verdict { level: Level::Deny, source: Source::Denial(denial), basis: basis.source };
+            }
+        }
         let granted = match basis.level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {

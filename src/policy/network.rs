@@ -10,14 +10,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use crate::common::access::{Access, Level};
-use crate::common::id::CallId;
+use crate::common::id::{CallId, GrantId};
 use crate::common::net::{Destination, HostName, Knowledge, Named, Place, TermHost, Transport, Zone, embedded_v4};
 use crate::common::path::RawPath;
 
 use super::decide::{Policy, Source, Verdict};
 use super::grants::Grants;
 use super::hosts::{Entry, Hosts};
-use super::hostscope::{HostScope, Reached};
+use super::hostscope::Reached;
 use super::tables::Tables;
 
 /// The `id` of the rule that denies what a name leads to that is no public address.
@@ -208,12 +208,6 @@ struct Asking<'a> {
     grants: &'a Grants,
 }
 
-impl Asking<'_> {
-    fn covers(&self, scope: &HostScope, reached: &Reached<'_>) -> bool {
-        scope.covers(reached) && scope.holds_for_program(self.reaching.program)
-    }
-}
-
 impl Policy {
     /// The verdict on a connection, on datagrams to one peer, or on looking a name up.
     pub fn decide_connect(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> Verdict {
@@ -284,6 +278,11 @@ impl Policy {
         if let Some((by, (_, source))) = verdicts.iter().find(|(_, basis)| is_deny(basis)) {
             return (denied(*source), by.map(|by| by.name));
         }
+        let all_names = counted.iter().copied().chain(names.iter().map(|named| &named.name));
+        if let Some((denial, name)) = self.denial(asking, all_names, &[seen.ip, seen.also], port) {
+            let basis = verdicts.first().map_or(Source::Default, |(_, (_, source))| *source);
+            return (Verdict { level: Level::Deny, source: Source::Denial(denial), basis }, name);
+        }
         let lift = |name: Option<&HostName>, (level, basis): (Level, Source)| {
             let reached = Reached { name, ip: Some(ip), port: Some(port), transport: destination.transport };
             self.lift(asking, level, basis, &reached)
@@ -310,7 +309,7 @@ impl Policy {
         counted.iter().any(|own| Some(*own) != name)
             || seen.ip.is_some_and(|ip| seen.by_address(ip, None, port, Level::Allow).is_some())
             || name.is_some_and(|name| seen.by_name(By { name, counts: true }, port).is_some())
-            || asking.grants.speaks_of_host(asking.access, asking.call, &|scope| asking.covers(scope, &reached))
+            || asking.grants.speaks_of_host(asking.access, asking.call, &reached, asking.reaching.program)
     }
 
     fn look_up(&self, asking: &Asking<'_>, name: &HostName) -> Verdict {
@@ -325,6 +324,10 @@ impl Policy {
         let least = [Transport::Tcp, Transport::Udp].into_iter().filter_map(at).min_by_key(|(level, _)| *level);
         let (level, basis) = least.unwrap_or((Level::Deny, Source::Default));
         let reached = Reached { name: Some(name), ip: None, port: None, transport: Transport::Tcp };
+        let denial = asking.grants.denies_host(asking.access, asking.call, &reached, asking.reaching.program);
+        if let Some(denial) = denial.filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         self.lift(asking, level, basis, &reached)
     }
 
@@ -336,7 +339,37 @@ impl Policy {
         let by = listening_by(ip);
         let (level, basis) = self.raised(seen.listening(by, ip, port), Some(floors.listening(by, ip, port)));
         let asking = Asking { access: Access::Bind, reaching: *reaching, call, grants };
+        let own = by.map(|by| by.name);
+        let somewhere = || grants.denies_some_address(Access::Bind, call, port).filter(|_| ip.is_unspecified());
+        let denial = self.denial(&asking, own.into_iter(), &[Some(ip)], port).map(|(denial, _)| denial);
+        if let Some(denial) = denial.or_else(somewhere).filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         self.lift(&asking, level, basis, &listening_at(by, ip, port))
+    }
+
+    /// What somebody denied of this, by any of its names and addresses: of this machine's own also by the name that all of
+    /// them have.
+    fn denial<'a>(
+        &self,
+        asking: &Asking<'_>,
+        names: impl Iterator<Item = &'a HostName>,
+        addresses: &[Option<IpAddr>],
+        port: u16,
+    ) -> Option<(GrantId, Option<&'a HostName>)> {
+        let (grants, program) = (asking.grants, asking.reaching.program);
+        let transport = asking.reaching.destination.transport;
+        let look = |name: Option<&HostName>, ip: Option<IpAddr>| {
+            let reached = Reached { name, ip, port: Some(port), transport };
+            grants.denies_host(asking.access, asking.call, &reached, program)
+        };
+        let is_own = addresses.iter().flatten().any(IpAddr::is_loopback);
+        let own = || LOCALHOST.as_ref().filter(|_| is_own).and_then(|name| look(Some(name), None));
+        let mut addresses = addresses.iter().flatten();
+        names
+            .filter_map(|name| Some((look(Some(name), None)?, Some(name))))
+            .next()
+            .or_else(|| addresses.find_map(|ip| look(None, Some(*ip))).or_else(own).map(|denial| (denial, None)))
     }
 
     /// Whether a rule or a grant for `bind`, and not only `[defaults]`, speaks of this address and port.
@@ -350,7 +383,7 @@ impl Policy {
         let reached = listening_at(by, ip, port);
         by.is_some_and(|by| seen.by_name(by, port).is_some())
             || seen.by_address(ip, by, port, Level::Allow).is_some()
-            || grants.speaks_of_host(Access::Bind, call, &|scope| asking.covers(scope, &reached))
+            || grants.speaks_of_host(Access::Bind, call, &reached, asking.reaching.program)
     }
 
     /// What is left of a level after the grants.
@@ -358,8 +391,8 @@ impl Policy {
         let granted = match level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {
-                let covers = |scope: &HostScope| asking.covers(scope, reached);
-                asking.grants.find_host(asking.access, asking.call, self.needed(level, basis), &covers)
+                let needed = self.needed(level, basis);
+                asking.grants.find_host(asking.access, asking.call, needed, reached, asking.reaching.program)
             }
         };
         match granted {

@@ -3,7 +3,7 @@
 
 use crate::common::access::Access;
 use crate::common::path::RawPath;
-use crate::common::scope::Reach;
+use crate::common::scope::{Pattern, Reach};
 
 use super::model::Profile;
 
@@ -22,8 +22,9 @@ pub struct Scratch {
 
 /// Which of the session's private trees and the profile's scratch the floor may grant. A private tree is not native if the
 /// workspace or `cwd` lies in it (they are bound into it from outside); scratch is not native if the workspace or a file of
-/// gated's own does. Neither is where a floor of the ceiling speaks: of anything in scratch, of a private tree by its name.
-pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch {
+/// gated's own does. Neither is where a floor of the ceiling speaks, of anything in scratch, of a private tree by its name; nor
+/// if something that `denied` matches may lie in it: changes that somebody denies, whatever a rule says.
+pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath, denied: &[&Pattern]) -> Scratch {
     let holds = |root: &RawPath, place: &RawPath| place.is_within(root);
     let mut plan = Scratch::default();
     for (root, is_private) in
@@ -31,6 +32,7 @@ pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch
     {
         // Of the host's files below a private tree only the workspace and the cwd are there in the session.
         let judged = profile.workspace.iter().any(|place| holds(root, place))
+            || denied.iter().any(|pattern| may_lie_in(pattern, root))
             || if is_private { holds(root, cwd) } else { profile.protected.iter().any(|place| holds(root, place)) }
             || is_limited(profile, root, is_private);
         let list = if judged { &mut plan.judged } else { &mut plan.native };
@@ -39,6 +41,12 @@ pub fn scratch(profile: &Profile, private: &[RawPath], cwd: &RawPath) -> Scratch
         }
     }
     plan
+}
+
+/// Whether something that the pattern matches may be in this tree.
+fn may_lie_in(pattern: &Pattern, tree: &RawPath) -> bool {
+    let start = pattern.literal_prefix();
+    start.is_within(tree) || tree.is_within(&start)
 }
 
 /// Whether a floor of the ceiling may speak of a change below. What a session has to itself is no place that a pattern means

@@ -152,6 +152,14 @@ impl SocketScope {
     }
 }
 
+impl SocketScope {
+    /// Whether it denies this socket, if that is what it does: whatever service is known to be behind it, unless one is
+    /// named.
+    pub(super) fn denies(&self, path: &RawPath, service: Option<Service>) -> bool {
+        (self.service.is_none() || self.service == service) && self.paths.matches(path)
+    }
+}
+
 impl fmt::Display for SocketScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.paths.fmt(f)
@@ -170,6 +178,9 @@ impl Policy {
     /// The verdict on connecting, or sending a datagram, to the socket at this canonical path.
     pub fn decide_unix(&self, path: &RawPath, service: Option<Service>, call: CallId, grants: &Grants) -> Verdict {
         let (level, basis) = self.basis_unix(path, service);
+        if let Some(denial) = grants.denies_socket(path, service, call).filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         let granted = match level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {

@@ -182,7 +182,7 @@ fn what_a_call_does_not_know_is_refused() {
         assert_eq!(refusal(client.call(&path, SESSION_INTERFACE, "Stop", &(odd(),)).await), "InvalidOption");
         assert_eq!(refusal(client.manager("Decide", &(format!("{:032x}", 1), "once", odd())).await), "InvalidArgument");
         // Known, and of another type or shape.
-        for key in ["profile", "directory", "home", "profiles", "user", "publish", "ssh-agent"] {
+        for key in ["profile", "directory", "home", "profiles", "user", "publish", "ssh-agent", "learn"] {
             assert_eq!(
                 refusal(client.manager("OpenSession", &(with(opening(), key),)).await),
                 "InvalidOption",

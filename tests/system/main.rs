@@ -4,11 +4,13 @@
 mod authenticate;
 mod base;
 mod boot;
+mod ceiling;
 mod consent;
 mod dialog;
 mod faults;
 mod limits;
 mod machine;
+mod services;
 mod session;
 mod strangers;
 #[path = "../support/mod.rs"]
@@ -23,10 +25,12 @@ type Test = (&'static str, fn());
 
 const TESTS: &[(&str, &[Test])] = &[
     ("authenticate", authenticate::TESTS),
+    ("ceiling", ceiling::TESTS),
     ("consent", consent::TESTS),
     ("faults", faults::TESTS),
     ("limits", limits::TESTS),
     ("machine", machine::TESTS),
+    ("services", services::TESTS),
     ("strangers", strangers::TESTS),
 ];
 
