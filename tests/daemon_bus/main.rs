@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod ceiling;
 mod consent;
 mod faults;
 mod foreign;
