@@ -5,6 +5,7 @@ mod audit;
 mod daemon;
 mod network;
 mod outside;
+mod policy;
 mod shells;
 #[path = "../support/mod.rs"]
 mod support;

@@ -9,5 +9,6 @@ mod faults;
 mod foreign;
 mod introspection;
 mod methods;
+mod policy;
 mod world;
 mod xml;
