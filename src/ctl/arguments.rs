@@ -21,7 +21,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["session", "new_session"])]
     pub embedded: bool,
 
-    /// Policy of the session: the name of a profile, by default coder, or a file (with a `/`, or ending in `.toml`)
+    /// Policy of the session: the name of a profile, or a file (with a `/`, or ending in `.toml`). Without it the profile
+    /// that matches the command, or else coder
     #[arg(long, value_name = "NAME|FILE", value_parser = profile, conflicts_with = "session")]
     pub profile: Option<ProfileSelector>,
 
@@ -96,11 +97,6 @@ pub enum ArgumentError {
 }
 
 impl Arguments {
-    /// The profile, without one that was named the one for coding agents.
-    pub fn profile(&self) -> ProfileSelector {
-        self.profile.clone().unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()))
-    }
-
     /// The published addresses, each once.
     pub fn published(&self) -> Vec<SocketAddr> {
         let mut addresses: Vec<SocketAddr> = Vec::with_capacity(self.publish.len());

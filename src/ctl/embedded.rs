@@ -14,6 +14,7 @@ use tracing::debug;
 
 use super::arguments::{Arguments, EventsTo};
 use super::caller::{Caller, CallerError, Environment};
+use super::choosing::{self, ChoosingError};
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::exit;
@@ -40,6 +41,8 @@ use crate::tool::privileges::{PrivilegeError, leave_root};
 pub enum EmbeddedError {
     #[error(transparent)]
     Caller(#[from] CallerError),
+    #[error(transparent)]
+    Choosing(#[from] ChoosingError),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -74,14 +77,16 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
     let events = records::open_events(&caller, arguments.events.as_ref())?;
-    let selector = arguments.profile();
-    let profile_file = match &selector {
-        ProfileSelector::File(path) => Some(path.clone()),
-        ProfileSelector::Name(_) => None,
+    let command: Vec<Vec<u8>> = arguments.command.iter().cloned().map(OsStringExt::into_vec).collect();
+    let named = arguments.profile.clone();
+    let profile_file = match &named {
+        Some(ProfileSelector::File(path)) => Some(path.clone()),
+        Some(ProfileSelector::Name(_)) | None => None,
     };
-    let mut profile = start::load_profile(&caller, selector, &directory)?;
+    let program = choosing::program_of(&command, &caller.environment_for(&environment), &directory.path);
+    let (mut profile, chosen) = choosing::profile_for(&caller, named, program, &directory)?;
     profile.learning = arguments.learn;
-    let base = (arguments.profile(), arguments.learn_to.clone());
+    let base = (ProfileSelector::Name(profile.name.clone()), arguments.learn_to.clone());
     let context = Context { home: profile.home.clone(), user: caller.tool.name.clone(), cwd: directory.path.clone() };
     let publish = arguments.published();
     publish::check(&profile, &publish)?;
@@ -95,7 +100,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     for note in &profile.notes {
         eprintln!("gated-run: note: {note}");
     }
-    let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
+    chosen.as_deref().map(choosing::announce);
     let order = Order::new(&command, caller.environment_for(&environment), &directory, passed)?;
 
     for address in &publish {

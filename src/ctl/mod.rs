@@ -3,6 +3,7 @@
 
 pub mod arguments;
 pub mod caller;
+pub mod choosing;
 pub mod client;
 pub mod clientlink;
 pub mod control;

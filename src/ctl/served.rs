@@ -17,6 +17,7 @@ use zbus::Connection;
 
 use super::arguments::{ArgumentError, Arguments, Consent};
 use super::caller::{Caller, CallerError, Environment};
+use super::choosing;
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::eventpipe::{Also, EventPipe, Heard};
@@ -35,6 +36,7 @@ use crate::consent::bus::{BusAgent, Registration, drive};
 use crate::consent::script::Places;
 use crate::consent::terminal::Own;
 use crate::daemon::events::Events;
+use crate::policy::select::DEFAULT;
 use crate::policy::{Context, ProfileSelector};
 use crate::tool::privileges::{PrivilegeError, leave_root};
 
@@ -110,14 +112,15 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     if caller.is_root_for_another() {
         leave_root(&caller.invoking, false)?;
     }
-    let (profile, profiles) = match (&arguments.session, arguments.profile()) {
+    let (profile, profiles) = match (&arguments.session, arguments.profile.clone()) {
         (Some(_), _) => Default::default(),
-        (None, ProfileSelector::Name(name)) => (name, own_profiles(&home, caller.tool.uid)?),
-        (None, ProfileSelector::File(path)) => {
+        (None, None) => (None, own_profiles(&home, caller.tool.uid)?),
+        (None, Some(ProfileSelector::Name(name))) => (Some(name), own_profiles(&home, caller.tool.uid)?),
+        (None, Some(ProfileSelector::File(path))) => {
             let mut profiles = own_profiles(&home, caller.tool.uid)?;
             let (path, text) = named_profile(&path)?;
             profiles.insert(path.clone(), text);
-            (path, profiles)
+            (Some(path), profiles)
         }
     };
     let learning =
@@ -126,6 +129,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
         Some(session) => Place::Session(session.clone(), directory.path),
         None => Place::New(Opening {
             profile,
+            program: choosing::program_of(&command, &order.start.environment, &directory.path),
             directory: directory.path,
             profiles,
             home,
@@ -151,9 +155,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let (ended, heard) = runtime.block_on(async {
         let service = Service::connect().await?;
         let (link, running) = hand_over(&service, &order, &place).await?;
-        let Running { session, events, notes: of_policy } = running;
+        let Running { session, events, notes: of_policy, chosen } = running;
         debug!(%session, "gatedd has taken the command");
         tell_published(&arguments.published());
+        chosen.as_deref().map(choosing::announce);
         for note in of_policy {
             eprintln!("gated-run: note: {note}");
         }
@@ -218,8 +223,8 @@ impl Learning<'_> {
         let user = self.caller.tool.name.clone();
         let context = Context { home: self.home, user, cwd: self.directory };
         // Without a choice of the caller's it is the one that was taken.
-        let taken = self.arguments.profile.is_none().then(|| learner.profile.clone()).flatten();
-        let base = taken.map_or_else(|| self.arguments.profile(), ProfileSelector::Name);
+        let taken = || ProfileSelector::Name(learner.profile.clone().unwrap_or_else(|| DEFAULT.to_owned()));
+        let base = self.arguments.profile.clone().unwrap_or_else(taken);
         learning::conclude(Ending { learner, base, context, to: self.arguments.learn_to.as_deref() })
     }
 }

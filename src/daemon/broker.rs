@@ -23,8 +23,10 @@ use super::events::Events;
 use super::keeping::{Keeper, Nowhere};
 use super::message;
 use super::muted::{BY_MUTED, Muted};
+use super::newest::{Floors, Newest};
 use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Quota, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
+use super::statistics::Tally;
 use super::store::Thing;
 use super::view::View;
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Gathers, Prompt};
@@ -73,6 +75,7 @@ pub struct Broker {
     view: Rc<View>,
     keeper: Rc<dyn Keeper>,
     quota: Rc<Quota>,
+    tally: Option<Tally>,
 }
 
 /// An answer that names who gave it.
@@ -127,6 +130,8 @@ pub enum Control {
     Revoke(GrantId),
     /// One that somebody gave elsewhere, or unasked.
     Grant(Box<Grant>),
+    /// Answers have to be within this ceiling from now on.
+    Ceiling(Newest),
 }
 
 /// What an agent brought back.
@@ -145,7 +150,7 @@ impl Broker {
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
         let (keeper, quota) = (Rc::new(Nowhere), Quota::new(MOST_OF_A_USER));
-        Broker { config, audit, events, agents, view: Rc::default(), keeper, quota }
+        Broker { config, audit, events, agents, view: Rc::default(), keeper, quota, tally: None }
     }
 
     /// Places for what waits that the user's other sessions take as well.
@@ -161,6 +166,11 @@ impl Broker {
     /// Keep what outlives the session.
     pub fn kept_by(self, keeper: Rc<dyn Keeper>) -> Broker {
         Broker { keeper, ..self }
+    }
+
+    /// Count what is decided.
+    pub fn counted_in(self, tally: Tally) -> Broker {
+        Broker { tally: Some(tally), ..self }
     }
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
@@ -192,6 +202,7 @@ impl Broker {
         let config = self.config;
         let (view, keeper) = (Rc::clone(&self.view), Rc::clone(&self.keeper));
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
+        let records = records.counted_in(self.tally);
         let hearing = Hearing::default();
         let desk = Desk {
             config: &config,
@@ -208,6 +219,7 @@ impl Broker {
             alive,
             open: 0,
             current: None,
+            floors: Floors::default(),
         };
         let work = async {
             tokio::join!(
@@ -289,6 +301,8 @@ struct Desk<'a> {
     /// Agents that may still answer what is shown.
     open: usize,
     current: Option<RequestId>,
+    /// Of a ceiling that is newer than the session.
+    floors: Floors,
 }
 
 impl Desk<'_> {
@@ -445,6 +459,10 @@ impl Desk<'_> {
                 self.view.revoked(id);
                 let _ = self.out.send(ToSession::Revoke(id));
             }
+            Control::Ceiling(newest) => {
+                self.floors.replace(&newest.floors);
+                self.pending.limit(&self.config.session, newest.limits);
+            }
         }
     }
 
@@ -539,7 +557,7 @@ impl Desk<'_> {
                     self.current = None;
                     self.prompts.send_replace(None);
                 }
-                Effect::Settle(settled) => batch.push(*settled),
+                Effect::Settle(settled) => batch.push(self.floors.uphold(*settled)),
             }
         }
         if !batch.is_empty() {

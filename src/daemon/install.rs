@@ -56,7 +56,7 @@ impl Target {
 
 impl Core {
     /// Replaces a file, if the machine's policy is good with it, and puts that in force. The path of the file.
-    pub fn install(&self, caller: &Caller, target: &Target, text: &str) -> Result<PathBuf, Refusal> {
+    pub async fn install(&self, caller: &Caller, target: &Target, text: &str) -> Result<PathBuf, Refusal> {
         caller.outside()?;
         if !caller.has(action::EDIT_POLICY) {
             return Err(Refusal::Needs(action::EDIT_POLICY));
@@ -71,7 +71,7 @@ impl Core {
             let file = path.to_string_lossy().into_owned();
             PolicyError::Unreadable { file, source }
         })?;
-        self.reread()?;
+        self.reread().await?;
         info!(
             MESSAGE_ID = message::POLICY_INSTALLED,
             GATED_UID = caller.uid,

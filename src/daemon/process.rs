@@ -25,6 +25,7 @@ use super::engine::{Engine, Spawning, Units};
 use super::install::Machine;
 use super::log;
 use super::message;
+use super::metrics;
 use super::policyfiles::Snapshot;
 use super::rendezvous::{self, Rendezvous};
 use super::state::{Shelf, StateError};
@@ -57,6 +58,10 @@ pub struct Arguments {
     /// Where answers are kept that outlive their sessions
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/gated")]
     pub state: PathBuf,
+
+    /// A file for monitoring to which what happens is counted (OpenMetrics), every 15 seconds
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
 
     /// Who starts supervisors
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Supervisors::Auto)]
@@ -165,6 +170,9 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     tokio::task::spawn_local(feed_watchdog());
     let attended = Rc::clone(&core);
     tokio::task::spawn_local(async move { attended.setting.store.attend().await });
+    if let Some(file) = arguments.metrics {
+        tokio::task::spawn_local(metrics::keep(Rc::clone(&core), file));
+    }
 
     // With a bus first: an engine may need it for a session that is lost.
     let connection = connect().await?;
@@ -253,12 +261,8 @@ fn reload_on_hangup(core: Rc<Core>) -> std::io::Result<impl Future<Output = ()>>
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
         while hangup.recv().await.is_some() {
-            match core.reread() {
-                Ok(()) => info!(MESSAGE_ID = message::RELOADED, "policy is read again"),
-                Err(error) => {
-                    warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
-                }
-            }
+            // What is wrong is in the log.
+            let _ = core.reread().await;
         }
     })
 }

@@ -4,7 +4,6 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use crate::common::access::{Access, Level};
@@ -13,7 +12,7 @@ use crate::common::net::{HostTerm, Knowledge, Service, Transport};
 use crate::common::path::RawPath;
 
 use super::explain::{self, Assumed};
-use super::file::Text;
+use super::file::{Text, Versioned};
 use super::load::{Context, PolicyError};
 use super::question::{Asked, Question};
 use super::sockets::Services;
@@ -24,12 +23,17 @@ const NOBODY_IN_PARTICULAR: u32 = 1000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(rename = "schema")]
-    _schema: IgnoredAny,
+    schema: Spanned<i64>,
     #[serde(default)]
     context: ContextTable,
     #[serde(default)]
     expect: Vec<ExpectTable>,
+}
+
+impl Versioned for File {
+    fn schema(&self) -> &Spanned<i64> {
+        &self.schema
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -82,7 +86,7 @@ pub struct Expectations {
 
 /// Reads a file. What `[context]` does not say is as in `context`.
 pub fn parse(name: &str, text: &str, context: &Context) -> Result<Expectations, PolicyError> {
-    let text = Text { name: name.to_owned(), text: text.to_owned() };
+    let text = Text::new(name.to_owned(), text.to_owned());
     let file: File = text.parse()?;
     let path = |value: &Option<Spanned<String>>, otherwise: &RawPath| match value {
         None => Ok(otherwise.clone()),

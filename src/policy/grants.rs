@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
-use crate::common::decision::{Effect, Lifetime, Limits, Term, Width};
+use crate::common::decision::{Effect, Lifetime, Limits, Term, Width, Widths};
 use crate::common::id::{CallId, GrantId};
 use crate::common::moment::Expiry;
 use crate::common::net::{Destination, Transport};
@@ -62,6 +62,15 @@ pub struct Bounds<'a> {
     pub limits: Limits,
 }
 
+impl Bounds<'_> {
+    /// The widths that a person may be offered for a yes, from narrow to wide.
+    pub fn offered(&self, request: &Request) -> Vec<Width> {
+        let mut widths = offered_widths(request, self.home);
+        widths.retain(|&width| self.limits.widths.has(width));
+        widths
+    }
+}
+
 /// An encoded grant that does not decode.
 #[derive(Debug, thiserror::Error)]
 #[error("the grant does not decode: {0}")]
@@ -79,8 +88,9 @@ impl Grant {
     /// What an answer to `request` grants. The term is cut to what rule, profile and ceiling let an answer create; a grant
     /// for one attempt is never stored ([`Grants::add`]). It allows, and is not authenticated: whoever knows better sets it.
     ///
-    /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`, and a
-    /// width that is not of the request's kind or would be every command line, or every host, there is.
+    /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`, a
+    /// width that is not of the request's kind or would be every command line, or every host, there is, and one that the
+    /// profile does not have offered.
     pub fn from_answer(
         id: GrantId,
         request: &Request,
@@ -89,6 +99,9 @@ impl Grant {
         by: &str,
         bounds: &Bounds<'_>,
     ) -> Result<Grant, TooBroad> {
+        if !bounds.limits.widths.has(width) {
+            return Err(TooBroad { width, base: request.object.clone() });
+        }
         let scope = scope(request, width, bounds.home)?;
         let lifetime = term.lifetime().min(longest(request, bounds.limits));
         let time = match lifetime {
@@ -124,7 +137,8 @@ impl Grant {
     ) -> Result<Grant, TooBroad> {
         // A rule limits for how long something is allowed; only what nobody was shown the whole of is not denied again.
         let anything = Request { remember: Lifetime::Persistent, remember_for: None, group: None, ..request.clone() };
-        let grant = Grant::from_answer(id, &anything, width, term, by, bounds)?;
+        let bounds = Bounds { limits: Limits { widths: Widths::ALL, ..bounds.limits }, ..*bounds };
+        let grant = Grant::from_answer(id, &anything, width, term, by, &bounds)?;
         Ok(Grant { effect: Effect::Deny, ..grant })
     }
 
@@ -259,7 +273,8 @@ pub fn remembered(request: &Request) -> Lifetime {
     if is_whole { request.remember } else { Lifetime::Attempt }
 }
 
-/// The widths that a person may be offered, from narrow to wide.
+/// The widths that make sense for a request, from narrow to wide; a profile may have fewer of them offered
+/// ([`Bounds::offered`]).
 pub fn offered_widths(request: &Request, home: &RawPath) -> Vec<Width> {
     let mut widths = vec![Width::Exact];
     // An answer that is not kept reaches no further than the attempt.

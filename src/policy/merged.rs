@@ -57,7 +57,12 @@ pub fn written(profile: &Profile) -> String {
         line(&mut text, "max_for", &quoted(&notation(longest)));
     }
     for rule in &profile.rules {
-        text.push_str(&self::rule(rule));
+        let own = self::rule(rule);
+        // The ceiling is no part of a profile.
+        let line = |line: &str| {
+            if line.is_empty() || line.starts_with('#') { format!("{line}\n") } else { format!("# {line}\n") }
+        };
+        text.push_str(&if rule.is_ceiling { own.lines().map(line).collect() } else { own });
     }
     text
 }

@@ -7,9 +7,11 @@
 //! | `file` | the notation of one file, with the place of every value |
 //! | [`mod@load`], [`layers`] | where profiles are looked up, and what they extend |
 //! | `merge` | files laid over each other, `~` and variables substituted, what is refused |
-//! | [`ceiling`] | the admin's limit on everybody: who may start sessions |
+//! | [`select`] | which profile holds where none was named |
+//! | [`ceiling`], [`floors`] | the admin's limit on everybody |
 //! | `execrule`, `netrule`, `socketrule` | the terms of a rule on programs, hosts or sockets, and its examples |
 //! | [`decide`] | the verdict on one access to one path, independent of the order of rules |
+//! | `tables` | the rules of the profile, and those of the ceiling, apart |
 //! | `execution` | the verdict on one execve(2) |
 //! | `reading` | what a command line means, with `git`, `linker` and `interpreters` for those that need it |
 //! | `programs` | which rules speak of a program |
@@ -26,6 +28,7 @@
 //! | [`merged`] | a profile as the language writes it, everything merged |
 //! | [`explain`] | a verdict in words, and questions about hosts and sockets |
 //! | [`question`] | everything that a policy says of one attempt |
+//! | [`unasked`] | answers that somebody gives before anything asked |
 //! | [`lasting`] | how far an answer reaches, as it is kept on disk |
 //! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |
@@ -40,6 +43,7 @@ mod execution;
 pub mod expect;
 pub mod explain;
 mod file;
+pub mod floors;
 mod git;
 mod granted;
 pub mod grants;
@@ -65,8 +69,11 @@ pub mod question;
 mod reading;
 pub mod regions;
 mod samples;
+pub mod select;
 mod socketrule;
 pub mod sockets;
+mod tables;
+pub mod unasked;
 pub mod variables;
 
 pub use ceiling::Ceiling;

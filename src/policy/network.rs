@@ -18,6 +18,7 @@ use super::decide::{Policy, Source, Verdict};
 use super::grants::Grants;
 use super::hosts::{Entry, Hosts};
 use super::hostscope::Reached;
+use super::tables::Tables;
 
 /// The `id` of the rule that denies what a name leads to that is no public address.
 pub const REBINDING: &str = "built-in:rebinding";
@@ -157,6 +158,22 @@ impl<'a> Seen<'a> {
         entry.map_or(self.otherwise, |entry| (entry.level, Source::Rule(entry.rule)))
     }
 
+    /// What holds at this port under this name.
+    fn judged(&self, by: Option<By<'_>>, port: u16) -> (Level, Source) {
+        self.basis(self.strictest(by, port))
+    }
+
+    /// What holds for a socket that listens there.
+    fn listening(&self, by: Option<By<'_>>, ip: IpAddr, port: u16) -> (Level, Source) {
+        let strictest = self.judged(by, port);
+        // Who is reached at every address is reached at those that rules ask about or deny.
+        let counts = |entry: &Entry| {
+            entry.level >= Level::Ask && self.is_at(entry, port) && !self.is_hole(entry, by, false, port)
+        };
+        let some = ip.is_unspecified().then(|| self.hosts.of_some_address(true, ip.is_ipv6(), &counts)).flatten();
+        stronger_than(some, strictest.0).map_or(strictest, |entry| self.basis(Some(entry)))
+    }
+
     /// The ports at which the verdict on a name may change: where terms and their holes begin, and behind their ends.
     fn ports_of(&self, name: &HostName) -> Vec<u16> {
         let rules = &self.policy.profile().rules;
@@ -222,14 +239,16 @@ impl Policy {
         asked
     }
 
-    fn seen(&self, access: Access, destination: &Destination) -> Seen<'_> {
-        let (hosts, level) = match access {
-            Access::Bind => (&self.binds, self.profile().defaults.bind),
-            _ => (&self.connects, self.profile().defaults.connect),
-        };
+    /// The terms of the profile, and those of the ceiling.
+    fn seen(&self, access: Access, destination: &Destination) -> (Seen<'_>, Seen<'_>) {
+        (self.seen_by(&self.own, access, destination), self.seen_by(&self.ceiling, access, destination))
+    }
+
+    fn seen_by<'a>(&'a self, tables: &'a Tables, access: Access, destination: &Destination) -> Seen<'a> {
+        let hosts = if access == Access::Bind { &tables.binds } else { &tables.connects };
         let otherwise = match destination.transport {
-            Transport::Udp => (Level::Deny, Source::Udp),
-            Transport::Tcp => (level, Source::Default),
+            Transport::Udp if !tables.is_of_ceiling() => (Level::Deny, Source::Udp),
+            _ => tables.otherwise(self.profile(), access),
         };
         let (ip, also) = match destination.ip() {
             Some(ip) if access == Access::Connect => leads_to(ip),
@@ -243,7 +262,7 @@ impl Policy {
         let destination = asking.reaching.destination;
         let Place::Address { address, names } = &destination.place else { return (denied(Source::Default), None) };
         let (ip, port) = (address.ip(), address.port());
-        let seen = self.seen(Access::Connect, destination);
+        let (seen, floors) = self.seen(Access::Connect, destination);
         let counted = counted_names(Access::Connect, destination);
         let mut each: Vec<Option<By<'a>>> = counted.iter().map(|name| Some(By { name, counts: true })).collect();
         let others = names.iter().map(|named| &named.name).filter(|name| !counted.contains(name));
@@ -251,8 +270,10 @@ impl Policy {
         if each.is_empty() {
             each.push(None);
         }
-        let verdicts: Vec<(Option<By<'a>>, (Level, Source))> =
-            each.into_iter().map(|by| (by, seen.basis(seen.strictest(by, port)))).collect();
+        let verdicts: Vec<(Option<By<'a>>, (Level, Source))> = each
+            .into_iter()
+            .map(|by| (by, self.raised(seen.judged(by, port), Some(floors.judged(by, port)))))
+            .collect();
         let is_deny = |basis: &(Level, Source)| basis.0 == Level::Deny && matches!(basis.1, Source::Rule(_));
         if let Some((by, (_, source))) = verdicts.iter().find(|(_, basis)| is_deny(basis)) {
             return (denied(*source), by.map(|by| by.name));
@@ -294,9 +315,10 @@ impl Policy {
     fn look_up(&self, asking: &Asking<'_>, name: &HostName) -> Verdict {
         let at = |transport: Transport| {
             let destination = Destination { transport, ..Destination::name(name.clone()) };
-            let seen = self.seen(Access::Connect, &destination);
+            let (seen, floors) = self.seen(Access::Connect, &destination);
             let by = Some(By { name, counts: true });
-            let each = seen.ports_of(name).into_iter().map(|port| seen.basis(seen.strictest(by, port)));
+            let ports = seen.ports_of(name).into_iter().chain(floors.ports_of(name));
+            let each = ports.map(|port| self.raised(seen.judged(by, port), Some(floors.judged(by, port))));
             each.min_by_key(|(level, _)| *level)
         };
         let least = [Transport::Tcp, Transport::Udp].into_iter().filter_map(at).min_by_key(|(level, _)| *level);
@@ -313,15 +335,9 @@ impl Policy {
     pub fn decide_bind(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> Verdict {
         let Some(address) = reaching.destination.socket_address() else { return denied(Source::Default) };
         let (ip, port) = (address.ip(), address.port());
-        let seen = self.seen(Access::Bind, reaching.destination);
+        let (seen, floors) = self.seen(Access::Bind, reaching.destination);
         let by = listening_by(ip);
-        let (level, basis) = seen.basis(seen.strictest(by, port));
-        // Who is reached at every address is reached at those that rules ask about or deny.
-        let counts = |entry: &Entry| {
-            entry.level >= Level::Ask && seen.is_at(entry, port) && !seen.is_hole(entry, by, false, port)
-        };
-        let some = ip.is_unspecified().then(|| seen.hosts.of_some_address(true, ip.is_ipv6(), &counts)).flatten();
-        let (level, basis) = stronger_than(some, level).map_or((level, basis), |entry| seen.basis(Some(entry)));
+        let (level, basis) = self.raised(seen.listening(by, ip, port), Some(floors.listening(by, ip, port)));
         let asking = Asking { access: Access::Bind, reaching: *reaching, call, grants };
         let own = by.map(|by| by.name);
         let somewhere = || grants.denies_some_address(Access::Bind, call, port).filter(|_| ip.is_unspecified());
@@ -360,7 +376,8 @@ impl Policy {
     pub fn speaks_of_bind(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> bool {
         let Some(address) = reaching.destination.socket_address() else { return false };
         let (ip, port) = (address.ip(), address.port());
-        let seen = self.seen(Access::Bind, reaching.destination);
+        // A floor gives nothing, and so it does not make a session's own socket one of the host's.
+        let (seen, _) = self.seen(Access::Bind, reaching.destination);
         let by = listening_by(ip);
         let asking = Asking { access: Access::Bind, reaching: *reaching, call, grants };
         let reached = listening_at(by, ip, port);

@@ -391,9 +391,9 @@ fn a_broken_policy_leaves_the_last_good_one_in_force() {
         let world = World::start(bus.address()).await;
         let client = world.connect().await;
         world.policy("profiles/team.toml", "schema = 1\n[profile]\nname = \"team\"\n");
-        world.core.reread().unwrap();
+        world.core.reread().await.unwrap();
         world.policy("profiles/team.toml", "schema = 1\n[profile]\nname = \"team\"\nnonsense = 1\n");
-        let error = world.core.reread().unwrap_err().to_string();
+        let error = world.core.reread().await.unwrap_err().to_string();
         assert!(error.starts_with("/etc/gated/profiles/team.toml:4:1: "), "{error}");
         let mut options = opening();
         options.insert("profile", Variant::from("team"));

@@ -5,4 +5,5 @@
 mod support;
 
 mod proposals;
+mod served;
 mod sessions;

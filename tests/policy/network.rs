@@ -63,7 +63,7 @@ fn policy(rules: &str) -> Policy {
 }
 
 /// The question that this destination would be.
-fn asked(policy: &Policy, access: Access, to: &str) -> Request {
+pub fn asked(policy: &Policy, access: Access, to: &str) -> Request {
     let destination = destination(to);
     let reaching = Reaching { destination: &destination, program: &curl };
     let verdict = match access {
@@ -634,7 +634,7 @@ fn list(terms: &[String]) -> String {
 }
 
 /// The text of a rule without its id.
-fn any_rule() -> impl Strategy<Value = String> {
+pub fn any_rule() -> impl Strategy<Value = String> {
     let terms = |most| prop::collection::vec(any_term(), 0..most);
     let protocol = prop::sample::select(vec!["", "protocol = [\"udp\"]\n", "protocol = [\"tcp\", \"udp\"]\n"]);
     (terms(3), prop::collection::vec(any_network(), 0..2), terms(3), any_level(), protocol)
@@ -649,7 +649,7 @@ fn any_rules() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(any_rule(), 0..6)
 }
 
-fn any_destination() -> impl Strategy<Value = String> {
+pub fn any_destination() -> impl Strategy<Value = String> {
     let address = prop::sample::select(vec![
         "192.0.2.1",
         "192.0.2.2",

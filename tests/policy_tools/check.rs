@@ -136,3 +136,26 @@ fn files_that_run_outside_are_told_of() {
     world.own("tight", "extends = [\"coder\"]\n");
     assert_eq!(world.said(&["check", "tight"]), "1 file: no errors, no warnings.\n");
 }
+
+/// The ceiling is over every profile, also where one is only looked at.
+#[test]
+fn what_the_ceiling_forbids_is_told() {
+    let world = World::new();
+    let ceiling =
+        "schema = 1\n[[floor]]\nid = \"no-etc\"\naccess = [\"write\"]\npath = [\"/etc/**\"]\nlevel = \"deny\"\n";
+    world.put("etc/gated/ceiling.toml", ceiling);
+    world.own("mine", "[[rule]]\nid = \"hosts\"\naccess = [\"write\"]\npath = [\"/etc/hosts\"]\nlevel = \"allow\"\n");
+    let said = world.said(&["check", "mine"]);
+    assert!(
+        said.contains("rule `hosts` decides nothing: the ceiling is stricter, `no-etc` (/etc/gated/ceiling.toml:3)"),
+        "{said}"
+    );
+    let said = world.said(&["explain", "--profile", "mine", "write", "/etc/hosts"]);
+    assert!(said.contains("deny: the ceiling's rule no-etc (/etc/gated/ceiling.toml:3)"), "{said}");
+    assert!(said.contains("also allow: rule hosts") && said.contains("without the ceiling: allow"), "{said}");
+    let merged = world.said(&["cat", "mine", "--merged"]);
+    assert!(
+        merged.contains("# the ceiling's: it makes a verdict stricter") && merged.contains("# id = \"no-etc\""),
+        "{merged}"
+    );
+}

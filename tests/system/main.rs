@@ -10,6 +10,7 @@ mod dialog;
 mod faults;
 mod limits;
 mod machine;
+mod services;
 mod session;
 mod strangers;
 #[path = "../support/mod.rs"]
@@ -29,6 +30,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("faults", faults::TESTS),
     ("limits", limits::TESTS),
     ("machine", machine::TESTS),
+    ("services", services::TESTS),
     ("strangers", strangers::TESTS),
 ];
 

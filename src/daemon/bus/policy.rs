@@ -98,7 +98,7 @@ impl Policy {
         let text = String::from_utf8(text).ok().filter(|text| text.len() <= MAX_FILE).ok_or_else(|| invalid("text"))?;
         let install = move |core: Rc<Core>, caller| -> Doing<_> {
             let (target, text) = (target.clone(), text.clone());
-            Box::pin(async move { core.install(&caller, &target, &text) })
+            Box::pin(async move { core.install(&caller, &target, &text).await })
         };
         let path = self.handle.call(connection, &header, install).await?;
         Ok(path.to_string_lossy().into_owned())

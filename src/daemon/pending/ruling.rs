@@ -59,20 +59,12 @@ impl Given<'_> {
             return block.entries.iter().map(|_| Ruling::plain(Outcome::NotPermitted)).collect();
         };
         let is_offered = |width| offered.contains(&width);
-        match self.width() {
+        match self.answer.width() {
             Some(Width::Exact) | None => {
                 let each = block.entries.iter();
                 each.map(|entry| self.ruling(entry.request(), is_offered(Width::Exact), terms)).collect()
             }
             Some(width) => vec![self.ruling(&base, is_offered(width), terms); block.entries.len()],
-        }
-    }
-
-    /// How far it reaches, if it is about more than the moment.
-    fn width(&self) -> Option<Width> {
-        match &self.answer {
-            Answer::Block(width, _) => Some(*width),
-            answer => answer.allows().map(|(width, _)| width),
         }
     }
 
@@ -98,7 +90,8 @@ impl Given<'_> {
             }
             Answer::Once(_) | Answer::Session(_) | Answer::For(..) | Answer::Always(_) | Answer::Split => {
                 let proven = self.authenticated || request.level != Level::Authenticate;
-                let wanted = self.answer.allows().filter(|_| proven && is_offered);
+                let may_reach = |width| is_offered && bounds.limits.widths.has(width);
+                let wanted = self.answer.allows().filter(|(width, _)| proven && may_reach(*width));
                 let grant = wanted.and_then(|(width, term)| {
                     let grant =
                         Grant::from_answer(GrantId::random().ok()?, request, width, term, self.by, &bounds).ok()?;

@@ -18,6 +18,12 @@ pub struct HostGroup<'a> {
     pub seen: Vec<&'a Seen>,
 }
 
+/// A registered domain, or an address, and the transport.
+type Family = (String, &'static str);
+
+/// One of a family: what was seen, by which name, at which port.
+type Member<'a> = (&'a Seen, Option<&'a HostName>, u16);
+
 /// The name by which a rule can give this: one that DNS led to a public address.
 fn name_of(destination: &Destination) -> Option<&HostName> {
     match &destination.place {
@@ -29,8 +35,7 @@ fn name_of(destination: &Destination) -> Option<&HostName> {
 
 /// Everything that was reached, or looked up and not reached.
 pub fn groups<'a>(access: Access, seen: impl Iterator<Item = &'a Seen>) -> Vec<HostGroup<'a>> {
-    // Of a registered domain, or of an address.
-    let mut families: BTreeMap<(String, &'static str), Vec<(&'a Seen, Option<&HostName>, u16)>> = BTreeMap::new();
+    let mut families: BTreeMap<Family, Vec<Member<'a>>> = BTreeMap::new();
     let mut looked_up: BTreeMap<&HostName, Vec<&'a Seen>> = BTreeMap::new();
     let mut reached: BTreeSet<&HostName> = BTreeSet::new();
     for one in seen {

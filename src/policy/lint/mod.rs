@@ -79,7 +79,7 @@ pub fn check(profile: &Profile, layers: &[Layer], of: &[&str], machine: &Machine
     let policy = Policy::following(profile, machine.follow);
     let trees = samples::trees([profile]);
     for layer in layers.iter().filter(|layer| of.contains(&layer.file.as_str())) {
-        let text = Text { name: layer.file.clone(), text: layer.text.clone() };
+        let text = Text::new(layer.file.clone(), layer.text.clone());
         let Ok(file) = File::parse(&text) else { continue };
         let lint = Lint { profile, policy: &policy, text: &text, machine, trees: &trees };
         lint.unused_variables(&mut found, &file, layers);

@@ -46,6 +46,9 @@ pub enum PolicyVerb {
 
     /// Change a profile or the ceiling in an editor, check it, show what changes, and install it
     Edit(Edit),
+
+    /// Propose a profile that would not have asked about what a session did, from the audit log
+    Learn(crate::ctl::control::learn::LearnArguments),
 }
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ mod place;
 mod test;
 
 use super::failure::Failure;
+use super::learn;
 use super::output::Output;
 use arguments::{PolicyArguments, PolicyVerb};
 
@@ -26,5 +27,6 @@ pub async fn run(output: &Output, arguments: &PolicyArguments) -> Result<(), Fai
         PolicyVerb::Test(test) => test::test(output, &here, test),
         PolicyVerb::Edit(edit) => edit::edit(output, &here, edit).await,
         PolicyVerb::Explain(explain) => explain::explain(output, &here, explain).await,
+        PolicyVerb::Learn(arguments) => learn::learn(output, arguments),
     }
 }
