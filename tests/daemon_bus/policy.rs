@@ -192,7 +192,7 @@ fn a_file_is_installed_if_all_policy_is_good_with_it() {
         }
         // A machine whose policy is broken can be repaired with it.
         world.policy("profiles/team.toml", "nonsense");
-        assert!(world.core.reread().is_err());
+        assert!(world.core.reread().await.is_err());
         install("profile", "team", good).await.unwrap();
         install("ceiling", "", "schema = 1\n[users]\nmay_run = [\"nobody\"]\n").await.unwrap();
         assert!(world.core.policy.borrow().may_run("nobody", &[].into()));
