@@ -105,8 +105,12 @@ impl Lint<'_> {
         for written in RUN_LATER {
             let path = match written.split_once('/') {
                 Some(("**", name)) => {
-                    let Some(tree) = rule.path.iter().find_map(Pattern::as_tree) else { continue };
-                    format!("{}/{name}", Pattern::literal(&tree).to_string().trim_end_matches('/'))
+                    // Of a checkout; elsewhere such names mean nothing.
+                    let holds = |place: &&RawPath| {
+                        rule.path.iter().filter_map(Pattern::as_tree).any(|tree| place.is_within(&tree))
+                    };
+                    let Some(tree) = self.profile.workspace.as_ref().filter(holds) else { continue };
+                    format!("{}/{name}", Pattern::literal(tree).to_string().trim_end_matches('/'))
                 }
                 Some(("~", rest)) => format!("{home}/{rest}"),
                 _ => written.to_owned(),
