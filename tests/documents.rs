@@ -21,8 +21,16 @@ fn places() -> Places {
 
 #[test]
 fn the_policy_files_of_the_policy_page_load() {
+    let (expectations, files): (Vec<String>, Vec<String>) =
+        toml_blocks("docs/policy.md").into_iter().partition(|text| text.contains("[[expect]]"));
+    let here = Context { home: "/home/me".into(), user: "me".to_owned(), cwd: RawPath::from("/home/me/project") };
+    for text in &expectations {
+        let read = policy::expect::parse("shown.toml", text, &here).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert!(!read.all.is_empty());
+    }
+    assert!(!expectations.is_empty());
     let (ceilings, profiles): (Vec<String>, Vec<String>) =
-        toml_blocks("docs/policy.md").into_iter().partition(|text| !text.contains("[profile]"));
+        files.into_iter().partition(|text| !text.contains("[profile]"));
     assert!(!profiles.is_empty() && ceilings.len() == 1);
     let read = |path: &Path| if path.starts_with("/etc") { Ok(ceilings[0].clone()) } else { unreachable!() };
     let ceiling = policy::Ceiling::load(&read).unwrap_or_else(|error| panic!("{error}"));

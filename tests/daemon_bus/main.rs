@@ -11,6 +11,7 @@ mod foreign;
 mod introspection;
 mod lasting;
 mod methods;
+mod policy;
 mod statistics;
 mod world;
 mod xml;
