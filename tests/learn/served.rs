@@ -116,6 +116,8 @@ fn without_a_terminal_the_proposal_is_told_and_the_audit_log_gives_the_same() {
                 "learn".into(),
                 "--session".into(),
                 session.into(),
+                "--directory".into(),
+                served.sandbox.workspace().into(),
                 "--file".into(),
                 log.into(),
             ],

@@ -14,7 +14,7 @@ const PROFILE: &str = "schema = 1\n[profile]\nname = \"worker\"\nextends = [\"se
      [[rule]]\nid = \"programs\"\naccess = [\"exec\"]\nprogram = [\"@path/sh\", \"@path/dash\", \"@path/cat\", \"@path/sleep\"]\n\
      level = \"allow\"\n";
 
-const PROGRAM: &str = "#!/bin/sh\necho \"started $1\"\necho \"$1\" >/srv/worker/state\ncat /etc/shadow >/dev/null\n\
+const PROGRAM: &str = "#!/bin/sh\necho \"started $1\"\necho \"$1\" >/srv/worker/state\ncat /home/bob/.bashrc >/dev/null\n\
      echo no >/home/bob/x\ntrap 'echo stopping; exit 0' TERM\necho up\nwhile :; do sleep 0.1; done\n";
 
 fn unit(rest: &str) -> String {
@@ -57,7 +57,7 @@ fn a_unit_is_hardened_runs_and_is_restored() {
     until("the service", || journal(&system, "worker@a.service").contains("\nup\n").then_some(()));
     assert_eq!(system.read("/srv/worker/state"), "one a\n");
     let told = journal(&system, "worker@a.service");
-    for what in ["gated: denied: read /etc/shadow", "gated: denied: write /home/bob/x"] {
+    for what in ["gated: denied: read /home/bob/.bashrc", "gated: denied: write /home/bob/x"] {
         assert!(told.contains(what), "{told}");
     }
     assert!(!system.path("/home/bob/x").exists());
