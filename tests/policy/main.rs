@@ -14,4 +14,5 @@ mod profiles;
 mod readings;
 mod sample;
 mod select;
+mod services;
 mod sockets;

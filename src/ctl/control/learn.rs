@@ -128,9 +128,11 @@ fn context(user: &str, places: &BTreeMap<String, usize>, chosen: Option<&Path>) 
         .filter(|(place, _)| may_be(place))
         .max_by_key(|(_, times)| **times);
     let cwd = match (chosen, most) {
-        (Some(chosen), _) => RawPath::from(
-            fs::canonicalize(chosen).map_err(|source| Failure::File { what: "find", path: chosen.to_owned(), source })?,
-        ),
+        (Some(chosen), _) => RawPath::from(fs::canonicalize(chosen).map_err(|source| Failure::File {
+            what: "find",
+            path: chosen.to_owned(),
+            source,
+        })?),
         (None, Some((place, _))) => place,
         (None, None) => RawPath::from(env::current_dir().map_err(Failure::Output)?),
     };
