@@ -201,10 +201,12 @@ impl Script {
                 let is_whole = group.members.len() == group.count && request.destination.is_none();
                 let is_all = is_whole && each.all(|other| other == one);
                 let uses = u32::try_from(group.count).unwrap_or(u32::MAX);
-                let lasts = one
-                    .and_then(|at| self.entries.get(at))
-                    .is_none_or(|entry| entry.left.is_none_or(|left| left >= uses));
-                if !is_all || !lasts {
+                // What is around all of them is more than what is around each.
+                let fits_all = |entry: &Entry| {
+                    entry.answer.width().is_none_or(|width| width == Width::Exact)
+                        && entry.left.is_none_or(|left| left >= uses)
+                };
+                if !is_all || !one.and_then(|at| self.entries.get(at)).is_none_or(fits_all) {
                     return (Answer::Split, Duration::ZERO);
                 }
                 (one, uses)

@@ -26,6 +26,7 @@ use super::muted::{BY_MUTED, Muted};
 use super::newest::{Floors, Newest};
 use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Quota, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
+use super::statistics::Tally;
 use super::store::Thing;
 use super::view::View;
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Gathers, Prompt};
@@ -74,6 +75,7 @@ pub struct Broker {
     view: Rc<View>,
     keeper: Rc<dyn Keeper>,
     quota: Rc<Quota>,
+    tally: Option<Tally>,
 }
 
 /// An answer that names who gave it.
@@ -148,7 +150,7 @@ impl Broker {
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
         let (keeper, quota) = (Rc::new(Nowhere), Quota::new(MOST_OF_A_USER));
-        Broker { config, audit, events, agents, view: Rc::default(), keeper, quota }
+        Broker { config, audit, events, agents, view: Rc::default(), keeper, quota, tally: None }
     }
 
     /// Places for what waits that the user's other sessions take as well.
@@ -164,6 +166,11 @@ impl Broker {
     /// Keep what outlives the session.
     pub fn kept_by(self, keeper: Rc<dyn Keeper>) -> Broker {
         Broker { keeper, ..self }
+    }
+
+    /// Count what is decided.
+    pub fn counted_in(self, tally: Tally) -> Broker {
+        Broker { tally: Some(tally), ..self }
     }
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
@@ -195,6 +202,7 @@ impl Broker {
         let config = self.config;
         let (view, keeper) = (Rc::clone(&self.view), Rc::clone(&self.keeper));
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
+        let records = records.counted_in(self.tally);
         let hearing = Hearing::default();
         let desk = Desk {
             config: &config,

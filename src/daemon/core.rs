@@ -14,22 +14,26 @@ use tracing::{info, warn};
 
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
-use super::broker::Control;
+use super::endings::Endings;
 use super::engine::Engine;
+use super::install::Machine;
 use super::live::{Live, State};
 use super::message;
+use super::notices::Whom;
 use super::orders::{Caller, Refusal};
 use super::pending::{MOST_OF_A_USER, Quota};
 use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::Shelf;
+use super::statistics::Statistics;
 use super::store::Store;
 use super::users::{self};
-use super::view::{Held, View};
+use super::view::View;
 use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
+use crate::common::notice::Notice;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::policy::sockets::Services;
@@ -62,6 +66,8 @@ pub struct Setting {
     pub nobody_yet: Duration,
     /// Files and directories of gated's own that no session may change.
     pub own: Vec<RawPath>,
+    /// Where policy is installed.
+    pub machine: Machine,
     /// Reads policy anew.
     pub read_policy: Box<dyn Fn() -> Result<Snapshot, PolicyError>>,
 }
@@ -72,6 +78,10 @@ pub struct Core {
     pub policy: RefCell<Rc<Snapshot>>,
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
+    pub statistics: Statistics,
+    /// The file that they are written to for monitoring.
+    pub(super) metrics: RefCell<Option<PathBuf>>,
+    pub(super) endings: Rc<Endings>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
     pub(super) requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
@@ -85,13 +95,18 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(setting: Setting) -> Result<Rc<Core>, PolicyError> {
+    pub fn new(mut setting: Setting) -> Result<Rc<Core>, PolicyError> {
         let policy = (setting.read_policy)()?;
+        let statistics = Statistics::default();
+        setting.audit = statistics.watch(setting.audit);
         Ok(Rc::new(Core {
             setting,
             policy: RefCell::new(Rc::new(policy)),
             agents: Rc::default(),
             watchers: Rc::default(),
+            statistics,
+            metrics: RefCell::default(),
+            endings: Rc::default(),
             sessions: RefCell::default(),
             requests: RefCell::default(),
             over: RefCell::default(),
@@ -138,6 +153,7 @@ impl Core {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
+                self.agents.notice(Whom::Admins, Notice::policy(error.to_string()));
                 return Err(error);
             }
         };
@@ -190,6 +206,7 @@ impl Core {
             return Err(Refusal::NoSession);
         }
         self.agents.register(&caller.sender, speaker, session, reach).map_err(|TooMany| Refusal::TooMany)?;
+        self.tell_of_ends(&caller.sender);
         info!(
             MESSAGE_ID = message::AGENT_REGISTERED,
             GATED_AGENT = by,
@@ -246,45 +263,6 @@ impl Core {
             _ => None,
         };
         Ok((verdict.level, policy.rule(&verdict), grant))
-    }
-
-    /// Grants that the caller may see, with their sessions.
-    pub fn grants(&self, caller: &Caller, only: Option<&SessionId>) -> Result<Vec<(Rc<Live>, Held)>, Refusal> {
-        caller.outside()?;
-        let sessions = match only {
-            Some(id) => vec![self.managed(caller, id)?],
-            None => self.visible(caller),
-        };
-        let of = |live: Rc<Live>| {
-            let grants = live.view.grants.borrow().clone();
-            grants.into_iter().filter(|held| !held.grant.is_over()).map(move |held| (Rc::clone(&live), held))
-        };
-        Ok(sessions.into_iter().flat_map(of).collect())
-    }
-
-    /// From the next attempt on.
-    pub fn revoke(&self, caller: &Caller, grant: Option<GrantId>) -> Result<u32, Refusal> {
-        caller.outside()?;
-        let mut revoked: u32 = 0;
-        let mut foreign = false;
-        let all: Vec<Rc<Live>> = self.sessions.borrow().values().cloned().collect();
-        for live in all {
-            let mine = live.owner() == caller.uid || caller.has(action::MANAGE_SESSIONS);
-            let fits: Vec<GrantId> = live.view.grants.borrow().iter().map(|held| held.grant.id).collect();
-            for id in fits.into_iter().filter(|id| grant.is_none_or(|wanted| wanted == *id)) {
-                if !mine {
-                    foreign = true;
-                } else if live.control.send(Control::Revoke(id)).is_ok() {
-                    info!(GATED_SESSION = %live.id(), grant = %id, by = caller.uid, "revoked");
-                    revoked = revoked.saturating_add(1);
-                }
-            }
-        }
-        match (grant, revoked) {
-            (Some(_), 0) if foreign => Err(Refusal::Needs(action::MANAGE_SESSIONS)),
-            (Some(_), 0) => Err(Refusal::NoGrant),
-            _ => Ok(revoked),
-        }
     }
 
     pub fn watch(&self, caller: &Caller, session: Option<&SessionId>, all: bool) -> Result<OwnedFd, Refusal> {

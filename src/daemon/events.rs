@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::record::{self, Exec, Reach, Rule};
+use crate::common::notice::Deed;
 
 /// Lines that wait for a slow reader.
 pub const BACKLOG: usize = 1024;
@@ -73,6 +74,12 @@ pub struct Event {
     pub lifetime: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Of what did not happen: why, and what follows, in words for who tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Of the rule; told to the session's user alone, by `gatedctl why`.
+    #[serde(skip)]
+    pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<u64>,
     /// How a call ended: its exit code …
@@ -84,6 +91,18 @@ pub struct Event {
     /// … or the errno of an execve(2) that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec_errno: Option<i32>,
+}
+
+impl Event {
+    /// What was done and is to be told, if it is that.
+    pub fn notified(&self) -> Option<Deed> {
+        Some(Deed {
+            program: self.program.clone()?,
+            access: serde_json::from_value(self.access.filter(|_| self.event == "notified")?.into()).ok()?,
+            operation: serde_json::from_value(self.operation?.into()).ok()?,
+            object: self.object.clone()?,
+        })
+    }
 }
 
 /// Where events go.

@@ -18,11 +18,13 @@ use super::lasting::{SessionKeeper, profile_key};
 use super::link::{Outgoing, Served, Socket};
 use super::live::{FAREWELL, Live, State};
 use super::message;
+use super::notices::Whom;
 use super::orders::Refusal;
 use super::pending::SessionTerms;
 use super::rendezvous::Arrived;
 use super::state::Kept;
 use super::store::Holder;
+use crate::common::notice::{Kind, Notice};
 use crate::common::path::RawPath;
 use crate::common::wire::{self, Ends, FromSession, Launch, Published, Rendezvous, ToSession};
 use crate::policy::model::NoConsentAgent;
@@ -232,11 +234,19 @@ impl Core {
             queues: live.profile.prompt.no_consent_agent == NoConsentAgent::Queue,
         };
         let (watchers, id, owner) = (Rc::clone(&self.watchers), live.id().clone(), live.owner());
-        let events = Events::told(move |event| watchers.tell(&id, owner, event));
+        let (agents, endings) = (Rc::clone(&self.agents), Rc::clone(&self.endings));
+        let events = Events::told(move |event| {
+            endings.hear(owner, event);
+            watchers.tell(&id, owner, event);
+            if let Some(deed) = event.notified() {
+                agents.notice(Whom::Session(id.clone(), owner), Notice::of(Kind::Notify, &id, deed));
+            }
+        });
         Broker::new(config, Arc::clone(&self.setting.audit), events, vec![Box::new(asker)])
             .within(self.quota_of(live.owner()))
             .seen_in(Rc::clone(&live.view))
             .kept_by(Rc::new(SessionKeeper::new(self, live)))
+            .counted_in(self.statistics.tally(live.owner()))
     }
 }
 

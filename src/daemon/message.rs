@@ -7,6 +7,7 @@
 //! |---|---|
 //! | daemon started, reloaded | none |
 //! | reload failed | `GATED_ERROR` |
+//! | policy installed | `GATED_UID`, `GATED_FILE` |
 //! | session started | `GATED_SESSION`, `GATED_USER`, `GATED_PROFILE`, `GATED_PUBLISHED` (perhaps empty) |
 //! | session ended, supervisor lost | `GATED_SESSION` |
 //! | requests | `GATED_SESSION`, `GATED_REQUEST`, `GATED_USER`, `GATED_PROGRAM`, `GATED_OPERATION`, `GATED_OBJECT`; once decided `GATED_ANSWERED_BY` |
@@ -22,6 +23,8 @@ pub const DAEMON_STARTED: &str = "27bd06d7e30f4a75b59d82395834fdd7";
 pub const RELOADED: &str = "e9e8031c1ee64147b7fcf07c49d5dd94";
 /// The last good policy stays in force.
 pub const RELOAD_FAILED: &str = "6d46cb2fcd29443eb239593e540f5e9f";
+/// Somebody replaced a file of the machine's policy through the daemon.
+pub const POLICY_INSTALLED: &str = "57dd1843106444d2a8359c184c89c546";
 pub const SESSION_STARTED: &str = "16e3230bbd35461e99e5f043bbc694e8";
 pub const SESSION_ENDED: &str = "30175ee045114a94a1686566601ab7fd";
 /// A supervisor ended before its session, or did not come back.
@@ -44,10 +47,11 @@ pub const GRANT_STORED: &str = "2611fdd05ca84b3f845bb3be886eaaea";
 pub const REQUEST_MUTED: &str = "c339b0b5531b4542878ee6ee0b4e38df";
 
 /// All of them, by name.
-pub const ALL: [(&str, &str); 17] = [
+pub const ALL: [(&str, &str); 18] = [
     ("daemon started", DAEMON_STARTED),
     ("reloaded", RELOADED),
     ("reload failed", RELOAD_FAILED),
+    ("policy installed", POLICY_INSTALLED),
     ("session started", SESSION_STARTED),
     ("session ended", SESSION_ENDED),
     ("supervisor lost", SUPERVISOR_LOST),

@@ -4,6 +4,7 @@
 //! or the files of a tool.
 
 pub mod agents;
+pub mod answers;
 pub mod audit;
 pub mod authz;
 pub mod broker;
@@ -12,8 +13,11 @@ pub mod caller;
 pub mod core;
 pub mod denials;
 pub mod editors;
+pub mod endings;
 pub mod engine;
 pub mod events;
+mod explaining;
+pub mod install;
 pub mod keeping;
 pub mod lasting;
 pub mod launch;
@@ -21,8 +25,10 @@ pub mod link;
 pub mod live;
 pub mod log;
 pub mod message;
+pub mod metrics;
 pub mod muted;
 pub mod newest;
+pub mod notices;
 pub mod opening;
 pub mod orders;
 pub mod pending;
@@ -33,6 +39,7 @@ pub mod recorder;
 pub mod rendezvous;
 pub mod requests;
 pub mod state;
+pub mod statistics;
 pub mod store;
 pub mod users;
 pub mod view;

@@ -77,12 +77,20 @@ impl Snapshot {
     /// Reads and checks everything below `root`, which is `/` but in tests. Files and folders must be `owner`'s, which is
     /// root but in tests, and writable for nobody else.
     pub fn read(root: &Path, owner: u32) -> Result<Snapshot, PolicyError> {
-        let mut snapshot = Snapshot::of_ceiling(root, owner)?;
+        Snapshot::read_with(root, owner, None)
+    }
+
+    /// The same as if one file had this text already.
+    pub fn read_with(root: &Path, owner: u32, change: Option<(&Path, &str)>) -> Result<Snapshot, PolicyError> {
+        let mut snapshot = Snapshot::default();
+        snapshot.read_ceiling(root, owner)?;
         for folder in FOLDERS {
             if let Some(folder) = Folder::open(root, Path::new(folder), owner)? {
                 folder.read_profiles(&mut snapshot.files)?;
             }
         }
+        snapshot.files.extend(change.map(|(path, text)| (path.to_owned(), text.to_owned())));
+        snapshot.ceiling = Ceiling::load(&|path| snapshot.find(path))?;
         snapshot.check()?;
         Ok(snapshot)
     }
@@ -90,13 +98,18 @@ impl Snapshot {
     /// The ceiling alone, read as [`Snapshot::read`] does.
     pub fn of_ceiling(root: &Path, owner: u32) -> Result<Snapshot, PolicyError> {
         let mut snapshot = Snapshot::default();
-        for folder in ceiling::FOLDERS {
-            if let Some(folder) = Folder::open(root, Path::new(folder), owner)? {
-                snapshot.files.extend(folder.read(ceiling::FILE)?.map(|text| (folder.path.join(ceiling::FILE), text)));
-            }
-        }
+        snapshot.read_ceiling(root, owner)?;
         snapshot.ceiling = Ceiling::load(&|path| snapshot.find(path))?;
         Ok(snapshot)
+    }
+
+    fn read_ceiling(&mut self, root: &Path, owner: u32) -> Result<(), PolicyError> {
+        for folder in ceiling::FOLDERS {
+            if let Some(folder) = Folder::open(root, Path::new(folder), owner)? {
+                self.files.extend(folder.read(ceiling::FILE)?.map(|text| (folder.path.join(ceiling::FILE), text)));
+            }
+        }
+        Ok(())
     }
 
     /// The limit on every session.
@@ -249,7 +262,8 @@ fn is_null(state: &Stat) -> bool {
         && (rustix::fs::major(state.st_rdev), rustix::fs::minor(state.st_rdev)) == (1, 3)
 }
 
-fn check_owner(state: &Stat, owner: u32) -> io::Result<()> {
+/// Whether a file or folder is one of the owner's that nobody else may write.
+pub(super) fn check_owner(state: &Stat, owner: u32) -> io::Result<()> {
     if state.st_uid != owner {
         return Err(wrong(format!("owned by user {}; {owner} was expected", state.st_uid)));
     }

@@ -22,8 +22,10 @@ use super::bus::agent::release;
 use super::bus::service::{self, ServiceError};
 use super::core::{Core, Setting};
 use super::engine::{Engine, Spawning, Units};
+use super::install::Machine;
 use super::log;
 use super::message;
+use super::metrics;
 use super::policyfiles::Snapshot;
 use super::rendezvous::{self, Rendezvous};
 use super::state::{Shelf, StateError};
@@ -56,6 +58,10 @@ pub struct Arguments {
     /// Where answers are kept that outlive their sessions
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/gated")]
     pub state: PathBuf,
+
+    /// A file for monitoring to which what happens is counted (OpenMetrics), every 15 seconds
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
 
     /// Who starts supervisors
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Supervisors::Auto)]
@@ -153,6 +159,7 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
         socket: socket.clone(),
         nobody_yet: NOBODY_YET,
         own: own_files(&arguments),
+        machine: Machine { root: arguments.policy_root.clone(), owner: 0 },
         read_policy: Box::new(move || Snapshot::read(&policy_root, 0)),
     })?;
 
@@ -163,6 +170,9 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     tokio::task::spawn_local(feed_watchdog());
     let attended = Rc::clone(&core);
     tokio::task::spawn_local(async move { attended.setting.store.attend().await });
+    if let Some(file) = arguments.metrics {
+        tokio::task::spawn_local(metrics::keep(Rc::clone(&core), file));
+    }
 
     // With a bus first: an engine may need it for a session that is lost.
     let connection = connect().await?;

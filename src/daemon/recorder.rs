@@ -8,9 +8,11 @@ use tracing::error;
 
 use super::audit::{Audit, AuditRecord};
 use super::denials::{Attempt, Denials};
+use super::endings::Sentence;
 use super::events::{Event, Events};
 use super::pending::Settled;
 use super::record::{self, Exec, Reach, Rule, Tool};
+use super::statistics::Tally;
 use crate::common::access::Level;
 use crate::common::decision::Outcome;
 use crate::common::id::{CallId, SessionId};
@@ -27,11 +29,17 @@ pub struct Recorder {
     pub audit: Arc<dyn Audit>,
     events: RefCell<Events>,
     denials: RefCell<Denials>,
+    /// Where they are counted as well.
+    tally: Option<Tally>,
 }
 
 impl Recorder {
     pub fn new(session: SessionId, user: String, audit: Arc<dyn Audit>, events: Events) -> Recorder {
-        Recorder { session, user, audit, events: RefCell::new(events), denials: RefCell::default() }
+        Recorder { session, user, audit, events: RefCell::new(events), denials: RefCell::default(), tally: None }
+    }
+
+    pub fn counted_in(self, tally: Option<Tally>) -> Recorder {
+        Recorder { tally, ..self }
     }
 
     /// The end of the records: waits for the events as [`Events::close`] does.
@@ -166,6 +174,9 @@ impl Recorder {
         }
         let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
         self.denials.borrow_mut().count(&Attempt::from(told), outcome);
+        if let Some(tally) = &self.tally {
+            tally.recorded(told, outcome);
+        }
         let event = match outcome {
             Outcome::Granted => "allowed_by_grant",
             // What a rule says notify of was done already, and somebody is to hear of it.
@@ -198,9 +209,14 @@ impl Recorder {
     pub fn tell(&self, settled: &Settled) {
         let request = &settled.request;
         self.denials.borrow_mut().count(&Attempt::from(request.as_ref()), settled.outcome);
+        if let Some(tally) = &self.tally {
+            tally.settled(settled);
+        }
         let permits = settled.outcome.permits();
         self.emit(&Event {
             decision: Some(settled.outcome.as_str()),
+            hint: Sentence::of(settled.outcome).map(Sentence::hint),
+            reason: request.rule.reason.clone(),
             edited: edited(settled),
             scope: permits.then(|| settled.width.as_str()),
             lifetime: permits.then(|| settled.lifetime.as_str()),

@@ -25,9 +25,12 @@ pub const USER_FOLDER: &str = ".config/gated/profiles";
 pub const BUILT_IN_FILE: &str = "built-in:";
 
 /// The profiles that are compiled in.
-pub const BUILT_IN: [(&str, &str); 4] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
     ("base", include_str!("../../policies/base.toml")),
+    ("build", include_str!("../../policies/build.toml")),
     ("coder", include_str!("../../policies/coder.toml")),
+    ("readonly", include_str!("../../policies/readonly.toml")),
+    ("review", include_str!("../../policies/review.toml")),
     ("service-base", include_str!("../../policies/service-base.toml")),
     ("strict", include_str!("../../policies/strict.toml")),
 ];
@@ -74,21 +77,26 @@ pub(super) type Read<'a> = dyn Fn(&Path) -> io::Result<String> + 'a;
 /// [`io::ErrorKind::NotFound`], and any other error ends the loading: a lower file must not stand in for one that cannot
 /// be read.
 pub fn load(selector: ProfileSelector, context: &Context, read: &Read<'_>) -> Result<Profile, PolicyError> {
-    let text = match &selector {
-        ProfileSelector::Name(name) => lookup(name, context, read)?,
+    merge::merge(&layers(&selector, context, read)?, context)
+}
+
+/// The files of a profile in the order in which they are laid over each other, itself last.
+pub(super) fn layers(
+    selector: &ProfileSelector,
+    context: &Context,
+    read: &Read<'_>,
+) -> Result<Vec<(Text, File)>, PolicyError> {
+    let (text, expected) = match selector {
+        ProfileSelector::Name(name) => (lookup(name, context, read)?, Some(name.as_str())),
         ProfileSelector::File(path) => {
             let name = path.to_string_lossy().escape_default().to_string();
             let text = read(path).map_err(|source| PolicyError::Unreadable { file: name.clone(), source })?;
-            Text::new(name, text)
+            (Text::new(name, text), None)
         }
     };
     let mut layers = Layers { context, read, done: Vec::new(), open: Vec::new() };
-    let expected = match &selector {
-        ProfileSelector::Name(name) => Some(name.as_str()),
-        ProfileSelector::File(_) => None,
-    };
     layers.add(text, expected)?;
-    merge::merge(&layers.done, context)
+    Ok(layers.done)
 }
 
 /// 1 to 64 letters, digits, `-`, `_` and `.`, a letter or digit first.

@@ -8,6 +8,8 @@ mod consent;
 mod faults;
 mod foreign;
 mod introspection;
+mod lasting;
 mod methods;
+mod statistics;
 mod world;
 mod xml;

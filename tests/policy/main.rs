@@ -15,4 +15,5 @@ mod readings;
 mod sample;
 mod select;
 mod services;
+mod shipped;
 mod sockets;

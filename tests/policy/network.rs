@@ -751,12 +751,10 @@ fn a_profile_is_explained_as_it_would_decide() {
     let policy = policy(RULES);
     let of = |term: &str, at: Option<&str>, by| {
         let assumed = Assumed { at: at.map(|at| at.parse().unwrap()), by };
-        let said = explain::connection(&policy, &term.parse().unwrap(), &assumed, Transport::Tcp)?;
+        let asked = explain::connection(&term.parse().unwrap(), &assumed, Transport::Tcp)?;
+        let said = asked.iter().map(|question| question.explain(&policy, &Grants::new(), &|_| None));
         Some(
-            said.iter()
-                .map(|said| {
-                    format!("{}: {} {}", String::from_utf8_lossy(said.object.as_bytes()), said.level, said.rule.id)
-                })
+            said.map(|said| format!("{}: {} {}", said.object, said.decided.level, said.decided.rule))
                 .collect::<Vec<_>>(),
         )
     };
@@ -776,8 +774,8 @@ fn a_profile_is_explained_as_it_would_decide() {
     assert_eq!((of("*.x.org:1", None, Resolved), of("x.org:1-2", None, Resolved)), (None, None));
     let binds = super::network::policy(BINDS);
     let listening = |at: &str| {
-        let said = explain::listening(&binds, at.parse().unwrap());
-        (said.level, said.rule.id)
+        let said = explain::listening(at.parse().unwrap()).explain(&binds, &Grants::new(), &|_| None).decided;
+        (said.level, said.rule)
     };
     assert_eq!(listening("127.0.0.1:3000"), (Level::Allow, "dev".to_owned()));
     assert_eq!(listening("127.0.0.1:5000"), (Level::Allow, "built-in:own-network".to_owned()));

@@ -6,6 +6,7 @@
 pub mod bus;
 pub mod journal;
 pub mod network;
+pub mod openmetrics;
 pub mod outcome;
 pub mod profiles;
 pub mod sandbox;

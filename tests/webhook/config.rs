@@ -12,7 +12,7 @@ use super::server::SECRET;
 
 #[track_caller]
 fn refused(files: &Files, because: &str) {
-    let error = files.read().err().expect("refused").to_string();
+    let error = files.read().expect_err("refused").to_string();
     assert!(error.contains(because) && !error.contains(SECRET) && !error.contains('\n'), "{error}");
 }
 

@@ -11,3 +11,4 @@ mod answers;
 mod attacks;
 mod config;
 mod server;
+mod whole;

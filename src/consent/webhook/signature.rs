@@ -102,7 +102,7 @@ mod tests {
         let parts: &[&[u8]] = &[b"1700000000", b"body"];
         let signed = secret.sign(parts);
         assert!(secret.verifies(parts, &signed));
-        let flipped = signed.replace(|digit: char| digit == 'a', "b");
+        let flipped = signed.replace('a', "b");
         for wrong in
             ["", "v1=", &signed[3..], &signed[..signed.len() - 2], &signed.to_uppercase(), &format!("{signed}00")]
         {

@@ -3,6 +3,7 @@
 mod group;
 mod letters;
 mod net;
+mod notice;
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::common::text::{self, Untrusted};
 
 pub use group::{further, label, member, reach_of, suggestion, wish, wished};
 pub use net::{Line, called, lines, place, who_reaches};
+pub use notice::notice;
 
 /// What would happen, to follow "wants to". It names what would be reached, in `limit` columns if it is long, and leaves
 /// other objects to lines of their own.

@@ -2,7 +2,7 @@
 //! comes back is checked before anything is made of it.
 
 use zbus::fdo::{ManagedObjects, ObjectManagerProxy};
-use zbus::{Connection, OwnedVariant};
+use zbus::{Connection, OwnedObjectPath, OwnedVariant};
 
 use super::failure::Failure;
 use super::ids::{Kind, Prefix};
@@ -10,7 +10,7 @@ use crate::common::bus::{BUS_NAME, MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTE
 use crate::common::consent::Prompt;
 use crate::common::details::Details;
 use crate::common::text::Untrusted;
-use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, SessionProxy};
+use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, PolicyProxy, SessionProxy};
 
 /// A connection on which gatedd has an owner, or can be started.
 pub struct Daemon {
@@ -53,8 +53,13 @@ pub struct Pending {
 #[derive(Debug)]
 pub struct Grant {
     pub id: String,
+    /// Empty where it outlives its session.
     pub session: String,
     pub user: u32,
+    /// Empty where a daemon does not say it.
+    pub profile: String,
+    /// `allow` or `deny`.
+    pub effect: String,
     pub access: String,
     /// The pattern that it covers.
     pub scope: String,
@@ -68,6 +73,22 @@ pub struct Grant {
     pub given: u64,
     /// The same; when it is over in any case.
     pub until: Option<u64>,
+    /// What it decided, as far as that is counted.
+    pub uses: Option<u64>,
+    /// Microseconds since 1970.
+    pub last_used: Option<u64>,
+    /// When, and by whom.
+    pub revoked: Option<(u64, String)>,
+    /// The rule that asked.
+    pub rule: Option<AskedBy>,
+}
+
+/// A rule by its place.
+#[derive(Debug)]
+pub struct AskedBy {
+    pub id: String,
+    pub file: String,
+    pub line: u32,
 }
 
 /// What can be seen by this user.
@@ -77,6 +98,10 @@ pub struct Objects {
     pub sessions: Vec<Session>,
     /// The one with the least time left first.
     pub pending: Vec<Pending>,
+    /// The ids of those, by the paths of their objects.
+    pub pending_at: Vec<(OwnedObjectPath, String)>,
+    /// What could not be understood.
+    pub failures: Vec<Failure>,
 }
 
 /// The system bus.
@@ -94,7 +119,20 @@ impl Daemon {
         Ok(Daemon { manager: manager.build().await?, connection })
     }
 
+    pub async fn policy(&self) -> Result<PolicyProxy<'static>, Failure> {
+        let policy = PolicyProxy::builder(&self.connection).cache_properties(zbus::proxy::CacheProperties::No);
+        Ok(policy.build().await?)
+    }
+
     pub async fn objects(&self) -> Result<Objects, Failure> {
+        let objects = self.all_objects().await?;
+        // One that is not understood is told, and does not hide the others.
+        objects.failures.iter().for_each(|failure| eprintln!("gatedctl: {failure}"));
+        Ok(objects)
+    }
+
+    /// The same for who has no standard error.
+    pub async fn all_objects(&self) -> Result<Objects, Failure> {
         let proxy = ObjectManagerProxy::builder(&self.connection).destination(BUS_NAME).path(MANAGER_PATH);
         let proxy = proxy.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
         let managed = proxy.get_managed_objects().await.map_err(zbus::Error::from)?;
@@ -130,25 +168,28 @@ impl Daemon {
     }
 }
 
-/// What is understood of them; one that is not is told, and does not hide the others.
+/// A request, by the properties of its object.
+pub fn request(fields: Fields) -> Result<Pending, Failure> {
+    Reader { what: "a request", fields }.pending()
+}
+
+/// What is understood of them.
 fn objects(managed: ManagedObjects) -> Objects {
     let mut objects = Objects::default();
-    for interfaces in managed.into_values() {
+    for (path, interfaces) in managed {
         for (interface, fields) in interfaces {
             let read = match interface.as_str() {
                 SESSION_INTERFACE => {
                     let mut fields = Reader { what: "a session", fields };
                     fields.session().map(|session| objects.sessions.push(session))
                 }
-                REQUEST_INTERFACE => {
-                    let mut fields = Reader { what: "a request", fields };
-                    fields.pending().map(|pending| objects.pending.push(pending))
-                }
+                REQUEST_INTERFACE => request(fields).map(|pending| {
+                    objects.pending_at.push((path.clone(), pending.id.clone()));
+                    objects.pending.push(pending);
+                }),
                 _ => Ok(()),
             };
-            if let Err(failure) = read {
-                eprintln!("gatedctl: {failure}");
-            }
+            objects.failures.extend(read.err());
         }
     }
     objects.sessions.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));
@@ -157,18 +198,18 @@ fn objects(managed: ManagedObjects) -> Objects {
 }
 
 /// Named values, taken one by one; unknown ones are passed over, for a newer daemon may have more to say.
-struct Reader {
-    what: &'static str,
-    fields: Fields,
+pub(super) struct Reader {
+    pub what: &'static str,
+    pub fields: Fields,
 }
 
 impl Reader {
-    fn may<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<Option<T>, Failure> {
+    pub fn may<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<Option<T>, Failure> {
         let wrong = |_| Failure::Nonsense(format!("{} with a wrong {key}", self.what));
         self.fields.remove(key).map(T::try_from).transpose().map_err(wrong)
     }
 
-    fn take<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<T, Failure> {
+    pub fn take<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<T, Failure> {
         self.may(key)?.ok_or_else(|| Failure::Nonsense(format!("{} without {key}", self.what)))
     }
 
@@ -207,10 +248,28 @@ impl Reader {
         Ok(Pending { id, user: question.user, prompt: question.into() })
     }
 
-    fn grant(&mut self) -> Result<Grant, Failure> {
+    pub fn grant(&mut self) -> Result<Grant, Failure> {
+        let rule = match self.may::<String>("rule")? {
+            Some(id) => {
+                let (file, line) = (self.may("file")?.unwrap_or_default(), self.may("line")?.unwrap_or_default());
+                Some(AskedBy { id, file, line })
+            }
+            None => None,
+        };
+        let revoked = match self.may::<u64>("revoked")? {
+            Some(at) => Some((at, self.may("revoked-by")?.unwrap_or_default())),
+            None => None,
+        };
+        let session = if self.fields.contains_key("session") { self.id("session")? } else { String::new() };
         Ok(Grant {
             id: self.id("id")?,
-            session: self.id("session")?,
+            session,
+            profile: self.may("profile")?.unwrap_or_default(),
+            effect: self.may("effect")?.unwrap_or_else(|| "allow".to_owned()),
+            uses: self.may("uses")?,
+            last_used: self.may("last-used")?,
+            revoked,
+            rule,
             user: self.take("user")?,
             access: self.take("access")?,
             scope: self.take("scope")?,

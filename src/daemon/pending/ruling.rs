@@ -59,20 +59,12 @@ impl Given<'_> {
             return block.entries.iter().map(|_| Ruling::plain(Outcome::NotPermitted)).collect();
         };
         let is_offered = |width| offered.contains(&width);
-        match self.width() {
+        match self.answer.width() {
             Some(Width::Exact) | None => {
                 let each = block.entries.iter();
                 each.map(|entry| self.ruling(entry.request(), is_offered(Width::Exact), terms)).collect()
             }
             Some(width) => vec![self.ruling(&base, is_offered(width), terms); block.entries.len()],
-        }
-    }
-
-    /// How far it reaches, if it is about more than the moment.
-    fn width(&self) -> Option<Width> {
-        match &self.answer {
-            Answer::Block(width, _) => Some(*width),
-            answer => answer.allows().map(|(width, _)| width),
         }
     }
 
