@@ -49,6 +49,18 @@ fn the_policy_files_of_the_policy_page_load() {
 }
 
 #[test]
+fn the_profile_of_the_page_on_services_loads() {
+    let profiles = toml_blocks("docs/services.md");
+    assert_eq!(profiles.len(), 1);
+    let context = Context { home: "/var/lib/ci-hook".into(), user: "ci".to_owned(), cwd: RawPath::from("/") };
+    let read = |path: &Path| match path.to_str() {
+        Some("shown.toml") => Ok(profiles[0].clone()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    policy::load(ProfileSelector::File("shown.toml".into()), &context, &read).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
 fn the_scripts_of_answers_that_are_shown_are_read() {
     let mut scripts = toml_blocks("docs/consent.md");
     assert!(!scripts.is_empty());

@@ -15,5 +15,6 @@ mod profiles;
 mod readings;
 mod sample;
 mod select;
+mod services;
 mod shipped;
 mod sockets;
