@@ -7,6 +7,7 @@ mod support;
 mod consent;
 mod faults;
 mod foreign;
+mod groups;
 mod introspection;
 mod methods;
 mod world;
