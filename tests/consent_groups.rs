@@ -409,6 +409,23 @@ fn sessions_of_one_user_share_their_places_and_give_them_back() {
     assert_eq!(quota.left(), 1, "a session that is dropped gives back what it had");
 }
 
+#[test]
+fn long_requests_take_as_many_places_as_they_are_long() {
+    let quota = Quota::new(20);
+    let mut pending = Pending::within(std::rc::Rc::clone(&quota));
+    pending.open(session(0), terms(600));
+    let long = |id| request(id, &format!("/srv/{}{id}", "x/".repeat(16_000)));
+    let now = Instant::now();
+    for id in 0..2 {
+        assert!(ends(&pending.ask(long(id), now).unwrap()).is_empty());
+    }
+    assert_eq!(ends(&pending.ask(long(2), now).unwrap()), [(2, Outcome::NotPermitted)]);
+    pending.answer(RequestId(0), Answer::Deny, "t", false, now).unwrap();
+    assert!(ends(&pending.ask(long(3), now).unwrap()).is_empty());
+    pending.close(&session(0), now);
+    assert_eq!(quota.left(), 20);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Ask { call: u32, object: usize, remember: Lifetime, gathers: bool },

@@ -436,10 +436,15 @@ impl Desk<'_> {
     }
 
     fn apply(&mut self, effects: Vec<Effect>) {
+        // An answer gives all others their time anew; what comes and goes changes nothing of them.
+        let all = effects.iter().any(|effect| {
+            matches!(effect, Effect::Settle(settled) if settled.asked && settled.outcome != Outcome::Cancelled)
+        });
         self.carry_out(effects);
         self.deny_if_nobody();
         let session = &self.config.session;
-        self.view.show(&self.pending.leads(session), || self.pending.prompts(session, now()));
+        let waiting = self.pending.leads(session);
+        self.view.show(&waiting, all, |known| self.pending.prompts_but(session, known, now()));
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
