@@ -10,4 +10,5 @@ pub mod notify;
 pub mod script;
 pub mod terminal;
 pub mod told;
+pub mod webhook;
 pub mod words;

@@ -67,6 +67,33 @@ pub trait Manager {
     fn pending_requests(&self) -> zbus::Result<Vec<OwnedObjectPath>>;
 }
 
+#[zbus::proxy(
+    interface = "org.gated.Gated1.Statistics",
+    default_service = "org.gated.Gated1",
+    default_path = "/org/gated/Gated1"
+)]
+pub trait Statistics {
+    #[zbus(allow_interactive_auth)]
+    fn get(&self, options: Options<'_>) -> zbus::Result<Fields>;
+
+    #[zbus(allow_interactive_auth)]
+    fn write(&self, options: Options<'_>) -> zbus::Result<()>;
+}
+
+#[zbus::proxy(
+    interface = "org.gated.Gated1.Policy",
+    default_service = "org.gated.Gated1",
+    default_path = "/org/gated/Gated1"
+)]
+pub trait Policy {
+    fn explain(&self, session: &str, question: Options<'_>) -> zbus::Result<Vec<String>>;
+
+    fn why(&self, filter: Options<'_>) -> zbus::Result<Vec<String>>;
+
+    #[zbus(allow_interactive_auth)]
+    fn install(&self, kind: &str, name: &str, text: &[u8], options: Options<'_>) -> zbus::Result<String>;
+}
+
 #[zbus::proxy(interface = "org.gated.Gated1.Session", default_service = "org.gated.Gated1")]
 pub trait Session {
     #[zbus(allow_interactive_auth)]

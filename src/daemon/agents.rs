@@ -130,6 +130,11 @@ impl Agents {
         Ok(())
     }
 
+    /// What the records call the agent of this connection, if it is one.
+    pub fn known_as(&self, sender: &str) -> Option<String> {
+        self.list.borrow().iter().find(|agent| agent.sender == sender).map(|agent| agent.speaker.by.clone())
+    }
+
     /// Who it spoke for, if there was one.
     pub fn remove(&self, sender: &str) -> Option<Speaker> {
         let mut list = self.list.borrow_mut();
@@ -153,6 +158,11 @@ impl Agents {
 
     pub fn len(&self) -> usize {
         self.list.borrow().len()
+    }
+
+    /// Those of one user.
+    pub fn count_of(&self, uid: u32) -> usize {
+        self.list.borrow().iter().filter(|agent| agent.speaker.uid == uid).count()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The broker of one session: drives [`Pending`] between the supervisor, the consent agents and the records. Embedded, it
 //! runs in the client's single-threaded runtime; what can block (the disk) is done beside it.
 //!
-//! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, then the supervisor is
-//! told. Without the record an approval becomes a denial.
+//! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, what of it outlives the
+//! session is stored, then the supervisor is told. Without the record, or the store, an approval becomes a denial.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,13 +20,19 @@ use tracing::{debug, error, warn};
 use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
 use super::events::Events;
+use super::keeping::{Keeper, Nowhere};
 use super::message;
+use super::muted::{BY_MUTED, Muted};
+use super::newest::{Floors, Newest};
 use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Quota, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
-use super::view::View;
+use super::statistics::Tally;
+use super::store::Thing;
+use super::view::{Known, View};
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Gathers, Prompt};
-use crate::common::decision::{Decision, Lifetime, Outcome};
+use crate::common::decision::{Decision, Effect as Says, Lifetime, Outcome, Width};
 use crate::common::id::{GrantId, RequestId, SessionId};
+use crate::common::request::Request;
 use crate::common::wire::{FromSession, RunningCall, ToSession};
 use crate::policy::Grant;
 
@@ -67,7 +73,9 @@ pub struct Broker {
     events: Events,
     agents: Vec<Box<dyn ConsentAgent>>,
     view: Rc<View>,
+    keeper: Rc<dyn Keeper>,
     quota: Rc<Quota>,
+    tally: Option<Tally>,
 }
 
 /// An answer that names who gave it.
@@ -100,9 +108,9 @@ struct Hears {
 }
 
 impl Hears {
-    /// The end of one of the requests is on record.
-    fn recorded(&self, permits: bool) {
-        self.stands.set(self.stands.get() && (!self.said_yes || permits));
+    /// The end of one of the requests is on record; `is_lost`: what was to outlive the session is not stored.
+    fn recorded(&self, permits: bool, is_lost: bool) {
+        self.stands.set(self.stands.get() && if self.said_yes { permits } else { !is_lost });
         self.left.set(self.left.get().saturating_sub(1));
         if self.left.get() == 0
             && let Some(reply) = self.reply.take()
@@ -120,6 +128,10 @@ pub enum Control {
     Answer(Spoken),
     /// Forget a grant, from the next attempt on.
     Revoke(GrantId),
+    /// One that somebody gave elsewhere, or unasked.
+    Grant(Box<Grant>),
+    /// Answers have to be within this ceiling from now on.
+    Ceiling(Newest),
 }
 
 /// What an agent brought back.
@@ -137,7 +149,8 @@ impl Broker {
         events: Events,
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
-        Broker { config, audit, events, agents, view: Rc::default(), quota: Quota::new(MOST_OF_A_USER) }
+        let (keeper, quota) = (Rc::new(Nowhere), Quota::new(MOST_OF_A_USER));
+        Broker { config, audit, events, agents, view: Rc::default(), keeper, quota, tally: None }
     }
 
     /// Places for what waits that the user's other sessions take as well.
@@ -148,6 +161,16 @@ impl Broker {
     /// Let others see what waits, what was granted and what runs.
     pub fn seen_in(self, view: Rc<View>) -> Broker {
         Broker { view, ..self }
+    }
+
+    /// Keep what outlives the session.
+    pub fn kept_by(self, keeper: Rc<dyn Keeper>) -> Broker {
+        Broker { keeper, ..self }
+    }
+
+    /// Count what is decided.
+    pub fn counted_in(self, tally: Tally) -> Broker {
+        Broker { tally: Some(tally), ..self }
     }
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
@@ -177,14 +200,17 @@ impl Broker {
         }
         drop((shown, reply));
         let config = self.config;
-        let view = Rc::clone(&self.view);
+        let (view, keeper) = (Rc::clone(&self.view), Rc::clone(&self.keeper));
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
+        let records = records.counted_in(self.tally);
         let hearing = Hearing::default();
         let desk = Desk {
             config: &config,
             records: &records,
             view: &view,
             hearing: &hearing,
+            keeper: keeper.as_ref(),
+            muted: Muted::default(),
             pending: Pending::within(self.quota),
             gathers,
             prompts,
@@ -193,11 +219,12 @@ impl Broker {
             alive,
             open: 0,
             current: None,
+            floors: Floors::default(),
         };
         let work = async {
             tokio::join!(
                 desk.serve(from, replies, control),
-                release(settle, out, &records, &view, &hearing),
+                release(settle, out, &records, &view, &hearing, keeper.as_ref()),
                 forward(outgoing, to)
             )
             .0
@@ -262,6 +289,8 @@ struct Desk<'a> {
     records: &'a Recorder,
     view: &'a View,
     hearing: &'a Hearing,
+    keeper: &'a dyn Keeper,
+    muted: Muted,
     pending: Pending,
     gathers: Vec<Gathers>,
     prompts: watch::Sender<Option<Rc<Prompt>>>,
@@ -272,6 +301,8 @@ struct Desk<'a> {
     /// Agents that may still answer what is shown.
     open: usize,
     current: Option<RequestId>,
+    /// Of a ceiling that is newer than the session.
+    floors: Floors,
 }
 
 impl Desk<'_> {
@@ -327,6 +358,10 @@ impl Desk<'_> {
                 if request.session != *own {
                     return Err(Fault::Session(request.session.clone(), own.clone()));
                 }
+                if self.muted.is_muted(&Thing::of(&request), now()) {
+                    self.deny_unasked(*request);
+                    return Ok(());
+                }
                 let required = self.records.required(&request);
                 let window = self.gathers.iter().map(|gathers| gathers(&request)).max().unwrap_or(Duration::ZERO);
                 let effects = self.pending.ask_gathering(*request, window, now())?;
@@ -341,6 +376,9 @@ impl Desk<'_> {
                 self.apply(effects);
             }
             FromSession::Record(record) => {
+                if let Some(grant) = record.grant {
+                    self.keeper.used(grant);
+                }
                 let written = self.records.record(&record);
                 // A supervisor that is gone needs no word.
                 let _ = self.out.send(ToSession::Recorded(record.number, written));
@@ -364,10 +402,16 @@ impl Desk<'_> {
     fn reply(&mut self, reply: Reply) {
         let current = self.current == Some(reply.request);
         match reply.result {
-            Ok(answer) => match self.pending.answer(reply.request, answer, &reply.by, false, now()) {
-                Ok(effects) => self.apply(effects),
-                Err(error) => debug!(request = %reply.request, by = reply.by, %error, "an answer came to nothing"),
-            },
+            Ok(answer) => {
+                let asked = self.asked(reply.request);
+                match self.pending.answer(reply.request, answer.clone(), &reply.by, false, now()) {
+                    Ok(effects) => {
+                        self.heard(asked.as_deref(), &answer, &reply.by);
+                        self.apply(effects);
+                    }
+                    Err(error) => debug!(request = %reply.request, by = reply.by, %error, "an answer came to nothing"),
+                }
+            }
             Err(error) => {
                 warn!(by = reply.by, %error, "no answer");
                 let gone = matches!(error, ConsentError::Gone(_));
@@ -386,8 +430,10 @@ impl Desk<'_> {
         match told {
             Control::Answer(Spoken { request, answer, by, authenticated, reply }) => {
                 let says_yes = answer.says_yes();
-                match self.pending.answer(request, answer, &by, authenticated, now()) {
+                let asked = self.asked(request);
+                match self.pending.answer(request, answer.clone(), &by, authenticated, now()) {
                     Ok(effects) => {
+                        self.heard(asked.as_deref(), &answer, &by);
                         if let Some(reply) = reply {
                             self.hear(&effects, &by, says_yes, reply);
                         }
@@ -402,11 +448,63 @@ impl Desk<'_> {
                     }
                 }
             }
+            Control::Grant(grant) => {
+                if grant.effect == Says::Allow {
+                    self.muted.end();
+                }
+                let _ = self.out.send(ToSession::Grant(grant.encode()));
+                self.view.granted(*grant);
+            }
             Control::Revoke(id) => {
                 self.view.revoked(id);
                 let _ = self.out.send(ToSession::Revoke(id));
             }
+            Control::Ceiling(newest) => {
+                self.floors.replace(&newest.floors);
+                self.pending.limit(&self.config.session, newest.limits);
+            }
         }
+    }
+
+    /// The request behind an answer, where it was asked by itself.
+    fn asked(&self, id: RequestId) -> Option<Rc<Request>> {
+        let prompts = self.view.prompts.borrow();
+        let prompt = prompts.iter().find(|prompt| prompt.id == id && prompt.group.is_none())?;
+        Some(Rc::clone(&prompt.request))
+    }
+
+    /// Counts an answer. A person who says no three times is not asked the same again for a while; a script says so as often
+    /// as it is asked.
+    fn heard(&mut self, asked: Option<&Request>, answer: &Answer, by: &str) {
+        let Some(request) = asked else { return };
+        self.keeper.answered(request, answer, by);
+        let thing = Thing::of(request);
+        if answer.says_yes() {
+            self.muted.allowed(&thing);
+        } else if matches!(answer, Answer::Deny | Answer::Block(..))
+            && !by.starts_with("script:")
+            && self.muted.denied(&thing, now())
+        {
+            self.records.muted(request);
+        }
+    }
+
+    /// What nobody is asked about for a while.
+    fn deny_unasked(&self, request: Request) {
+        let settled = Settled {
+            request: Rc::new(request),
+            outcome: Outcome::Denied,
+            lifetime: Lifetime::Attempt,
+            width: Width::Exact,
+            grant: None,
+            authenticated: false,
+            by: BY_MUTED.to_owned(),
+            edited: None,
+            waited: Duration::ZERO,
+            asked: false,
+        };
+        // The other half lives as long as this one.
+        let _ = self.settled.send(vec![settled]);
     }
 
     /// Has whoever answered hear of it when the last of what is settled by it is on record.
@@ -420,7 +518,7 @@ impl Desk<'_> {
         let hears = Rc::new(Hears { said_yes, left, stands: Cell::new(true), reply: Cell::new(Some(reply)) });
         if settled.is_empty() {
             // It is asked in another way from here on.
-            hears.recorded(true);
+            hears.recorded(true, false);
         }
         self.hearing.borrow_mut().extend(settled.into_iter().map(|id| (id, Rc::clone(&hears))));
     }
@@ -444,7 +542,12 @@ impl Desk<'_> {
         self.deny_if_nobody();
         let session = &self.config.session;
         let waiting = self.pending.leads(session);
-        self.view.show(&waiting, all, |known| self.pending.prompts_but(session, known, now()));
+        let (pending, keeper) = (&mut self.pending, self.keeper);
+        let anew = |known: &Known<'_>| {
+            let prompts = pending.prompts_but(session, known, now());
+            prompts.into_iter().map(|prompt| informed(keeper, prompt)).collect()
+        };
+        self.view.show(&waiting, all, anew);
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -454,13 +557,14 @@ impl Desk<'_> {
                 Effect::Show(prompt) => {
                     self.current = Some(prompt.id);
                     self.open = self.alive;
-                    self.prompts.send_replace(Some(Rc::from(prompt)));
+                    let prompt = informed(self.keeper, *prompt);
+                    self.prompts.send_replace(Some(Rc::new(prompt)));
                 }
                 Effect::Withdraw(_) => {
                     self.current = None;
                     self.prompts.send_replace(None);
                 }
-                Effect::Settle(settled) => batch.push(*settled),
+                Effect::Settle(settled) => batch.push(self.floors.uphold(*settled)),
             }
         }
         if !batch.is_empty() {
@@ -468,6 +572,12 @@ impl Desk<'_> {
             let _ = self.settled.send(batch);
         }
     }
+}
+
+/// A prompt with what is known of earlier answers.
+fn informed(keeper: &dyn Keeper, prompt: Prompt) -> Prompt {
+    let suggestion = keeper.suggestion(&prompt);
+    Prompt { suggestion, ..prompt }
 }
 
 async fn controlled(control: Option<&mut mpsc::UnboundedReceiver<Control>>) -> Option<Control> {
@@ -484,6 +594,7 @@ async fn release(
     records: &Recorder,
     view: &View,
     hearing: &Hearing,
+    keeper: &dyn Keeper,
 ) {
     let mut decided: Vec<Vec<Settled>> = Vec::new();
     // What fell while the disk was at work goes together: one more synchronisation for all of it.
@@ -492,8 +603,18 @@ async fn release(
         let audit = Arc::clone(&records.audit);
         let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.line(settled)).collect();
         let written = tokio::task::spawn_blocking(move || write_all(audit.as_ref(), &lines)).await.unwrap_or_default();
+        let stands =
+            |at: usize, settled: &Settled| !settled.outcome.permits() || written.get(at).copied().unwrap_or(false);
+        let recorded = batch.iter().enumerate().filter(|(at, settled)| stands(*at, settled));
+        let mut kept = keep(keeper, recorded.filter_map(|(_, settled)| settled.grant.as_ref())).await;
         for (at, mut settled) in batch.into_iter().enumerate() {
-            if settled.outcome.permits() && !written.get(at).copied().unwrap_or(false) {
+            let lasting = settled.grant.as_ref().and_then(|grant| kept.get_mut(&grant.id));
+            // A no that cannot be stored holds for the session, which is not what whoever said it wanted.
+            let is_lost = matches!(lasting, Some(None));
+            if let Some(Some(grant)) = lasting {
+                settled.grant = Some(Rc::clone(grant));
+            }
+            if settled.outcome.permits() && (is_lost || !written.get(at).copied().unwrap_or(false)) {
                 settled = Settled {
                     outcome: Outcome::NotPermitted,
                     lifetime: Lifetime::Attempt,
@@ -514,11 +635,26 @@ async fn release(
             }
             let heard = hearing.borrow_mut().remove(&settled.request.id);
             if let Some(heard) = heard {
-                heard.recorded(settled.outcome.permits());
+                heard.recorded(settled.outcome.permits(), is_lost);
             }
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Stores those of the grants that outlive the session, each once; by its name what became of it.
+async fn keep(keeper: &dyn Keeper, grants: impl Iterator<Item = &Rc<Grant>>) -> HashMap<GrantId, Option<Rc<Grant>>> {
+    let mut lasting: Vec<Rc<Grant>> = Vec::new();
+    for grant in grants.filter(|grant| grant.lifetime > Lifetime::Session) {
+        if !lasting.iter().any(|known| known.id == grant.id) {
+            lasting.push(Rc::clone(grant));
+        }
+    }
+    if lasting.is_empty() {
+        return HashMap::new();
+    }
+    let ids: Vec<GrantId> = lasting.iter().map(|grant| grant.id).collect();
+    ids.into_iter().zip(keeper.keep(lasting).await).collect()
 }
 
 /// Which of the records are on disk.

@@ -15,7 +15,9 @@ use tracing::{info, warn};
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
 use super::broker::Control;
+use super::endings::Endings;
 use super::engine::Engine;
+use super::install::Machine;
 use super::live::{Live, State};
 use super::message;
 use super::notices::Whom;
@@ -24,6 +26,8 @@ use super::pending::{MOST_OF_A_USER, Quota};
 use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::Shelf;
+use super::statistics::Statistics;
+use super::store::Store;
 use super::users::{self};
 use super::view::{Held, View};
 use super::watchers::{Sight, Watchers};
@@ -55,12 +59,16 @@ pub struct Setting {
     pub rendezvous: Rc<Rendezvous>,
     pub audit: Arc<dyn Audit>,
     pub shelf: Shelf,
+    /// Answers that outlive their sessions.
+    pub store: Store,
     /// Where supervisors find the daemon again.
     pub socket: PathBuf,
     /// How long a request waits for somebody who could be asked: [`super::agents::NOBODY_YET`].
     pub nobody_yet: Duration,
     /// Files and directories of gated's own that no session may change.
     pub own: Vec<RawPath>,
+    /// Where policy is installed.
+    pub machine: Machine,
     /// Reads policy anew.
     pub read_policy: Box<dyn Fn() -> Result<Snapshot, PolicyError>>,
 }
@@ -71,6 +79,10 @@ pub struct Core {
     pub policy: RefCell<Rc<Snapshot>>,
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
+    pub statistics: Statistics,
+    /// The file that they are written to for monitoring.
+    pub(super) metrics: RefCell<Option<PathBuf>>,
+    pub(super) endings: Rc<Endings>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
     pub(super) requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
@@ -84,13 +96,18 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(setting: Setting) -> Result<Rc<Core>, PolicyError> {
+    pub fn new(mut setting: Setting) -> Result<Rc<Core>, PolicyError> {
         let policy = (setting.read_policy)()?;
+        let statistics = Statistics::default();
+        setting.audit = statistics.watch(setting.audit);
         Ok(Rc::new(Core {
             setting,
             policy: RefCell::new(Rc::new(policy)),
             agents: Rc::default(),
             watchers: Rc::default(),
+            statistics,
+            metrics: RefCell::default(),
+            endings: Rc::default(),
             sessions: RefCell::default(),
             requests: RefCell::default(),
             over: RefCell::default(),
@@ -122,18 +139,28 @@ impl Core {
     }
 
     /// Policy anew; what is broken leaves the last good one in force.
-    pub fn reload(&self, caller: &Caller) -> Result<(), Refusal> {
+    pub async fn reload(&self, caller: &Caller) -> Result<(), Refusal> {
         caller.outside()?;
         if !caller.has(action::EDIT_POLICY) {
             return Err(Refusal::Needs(action::EDIT_POLICY));
         }
-        Ok(self.reread()?)
+        Ok(self.reread().await?)
     }
 
-    pub fn reread(&self) -> Result<(), PolicyError> {
-        let snapshot = (self.setting.read_policy)()
-            .inspect_err(|error| self.agents.notice(Whom::Admins, Notice::policy(error.to_string())))?;
+    /// The same for whoever need not be asked. Sessions that run keep their profile; what is answered in them is held against
+    /// the new ceiling once this returns.
+    pub async fn reread(&self) -> Result<(), PolicyError> {
+        let snapshot = match (self.setting.read_policy)() {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
+                self.agents.notice(Whom::Admins, Notice::policy(error.to_string()));
+                return Err(error);
+            }
+        };
         *self.policy.borrow_mut() = Rc::new(snapshot);
+        self.impose_on_all().await;
+        info!(MESSAGE_ID = message::RELOADED, "policy is read again");
         Ok(())
     }
 
@@ -180,6 +207,7 @@ impl Core {
             return Err(Refusal::NoSession);
         }
         self.agents.register(&caller.sender, speaker, session, reach).map_err(|TooMany| Refusal::TooMany)?;
+        self.tell_of_ends(&caller.sender);
         info!(
             MESSAGE_ID = message::AGENT_REGISTERED,
             GATED_AGENT = by,

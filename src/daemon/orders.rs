@@ -11,6 +11,7 @@ use crate::common::path::RawPath;
 use crate::common::wire::Start;
 use crate::policy::PolicyError;
 use crate::policy::publish::Unpublished;
+use crate::policy::select::SelectError;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Caller {
     pub sender: String,
     /// Whether it is a process of a session.
     pub is_inside: bool,
+    /// The system's unit that it is part of.
+    pub unit: Option<String>,
     /// What polkit said yes to, for this one call.
     pub elevated: BTreeSet<&'static str>,
 }
@@ -50,6 +53,13 @@ pub enum Refusal {
     NotAuthorized,
     #[error("may_run does not name this user")]
     MayNotRun,
+    #[error(
+        "{0} is a profile of your own, which the administrator's ceiling.toml does not let sessions have: \
+         may_write_profiles = false"
+    )]
+    OwnProfile(String),
+    #[error(transparent)]
+    Selection(#[from] SelectError),
     #[error("there is no such session")]
     NoSession,
     #[error("there is no such request")]
@@ -79,7 +89,10 @@ pub enum Refusal {
 /// What a session is opened with.
 #[derive(Clone, Debug, Default)]
 pub struct Opening {
+    /// Without one it is found by what matches.
     pub profile: Option<String>,
+    /// The paths that the program goes by, with links followed and without.
+    pub program: Vec<RawPath>,
     pub directory: RawPath,
     /// The caller's home as it is, with links followed; the supervisor checks it.
     pub home: Option<RawPath>,
@@ -91,6 +104,8 @@ pub struct Opening {
     pub publish: Vec<SocketAddr>,
     /// Where the caller's ssh agent listens.
     pub ssh_agent: Option<RawPath>,
+    /// Whether what would be asked is allowed and recorded, within the ceiling.
+    pub learn: bool,
 }
 
 /// A command for a session.
@@ -114,4 +129,6 @@ pub struct Ran {
     pub events: Option<OwnedFd>,
     /// What the profile names that this version does not hold.
     pub notes: Vec<String>,
+    /// Which profile was chosen, and by what, where it is not everybody's.
+    pub chosen: Option<String>,
 }

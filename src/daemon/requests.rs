@@ -35,7 +35,11 @@ impl Core {
             true => Refusal::Decided,
             false => Refusal::NoRequest,
         })?;
-        let speaker = self.speaker(caller, "gatedctl").await?;
+        let mut speaker = self.speaker(caller, "gatedctl").await?;
+        // An agent that answers this way is known by its own word.
+        if let Some(by) = self.agents.known_as(&caller.sender) {
+            speaker.by = by;
+        }
         let request = &waiting.prompt.request;
         if !speaker.may_answer(waiting.session.owner(), request) && !caller.has(action::ANSWER_FOR_OTHERS) {
             return Err(Refusal::Needs(action::ANSWER_FOR_OTHERS));
@@ -86,9 +90,24 @@ impl Core {
 
     fn waiting(&self, id: RequestId) -> Option<Waiting> {
         let session = self.requests.borrow().get(&id).map(|(_, session, _)| session.clone())?;
-        let session = self.sessions.borrow().get(&session).cloned()?;
+        self.waiting_in(&session, id)
+    }
+
+    fn waiting_in(&self, session: &SessionId, id: RequestId) -> Option<Waiting> {
+        let session = self.sessions.borrow().get(session).cloned()?;
         let prompt = session.view.prompts.borrow().iter().find(|prompt| prompt.id == id).cloned()?;
         Some(Waiting { session, prompt })
+    }
+
+    /// An agent is there from now on: it is told of the end also of what waited before.
+    pub(super) fn tell_of_ends(&self, sender: &str) {
+        for (request, (_, session, told)) in self.requests.borrow_mut().iter_mut() {
+            let Some(waiting) = self.waiting_in(session, *request) else { continue };
+            let seers = self.agents.who_may_see(session, waiting.session.owner(), &waiting.prompt.request);
+            if seers.iter().any(|seer| seer == sender) && !told.iter().any(|known| known == sender) {
+                told.push(sender.to_owned());
+            }
+        }
     }
 
     /// What waits in a session has changed.

@@ -10,5 +10,6 @@ mod foreign;
 mod groups;
 mod introspection;
 mod methods;
+mod statistics;
 mod world;
 mod xml;

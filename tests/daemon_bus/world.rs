@@ -28,10 +28,12 @@ use gated::daemon::audit::{Audit, AuditError, AuditRecord};
 use gated::daemon::bus::service::attend;
 use gated::daemon::core::{Core, Setting};
 use gated::daemon::engine::{Engine, EngineError, Started};
+use gated::daemon::install::Machine;
 use gated::daemon::link::Socket;
 use gated::daemon::policyfiles::Snapshot;
 use gated::daemon::rendezvous::Rendezvous;
 use gated::daemon::state::{Kept, Shelf};
+use gated::daemon::store::Store;
 use gated::policy::Grant;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -238,10 +240,12 @@ impl World {
             engine: Rc::new(Simulated { started: starts, killed: Rc::clone(&killed), fails: Rc::clone(&fails) }),
             rendezvous: Rc::new(Rendezvous::default()),
             audit: Arc::clone(&log) as Arc<dyn Audit>,
+            store: Store::open(&place.path().join("state")).unwrap(),
             shelf: Shelf::open(&place.path().join("sessions")).unwrap(),
             socket: place.path().join("supervisors.sock"),
             nobody_yet: PATIENCE,
             own: vec!["/gateds-own".into()],
+            machine: Machine { root: root.clone(), owner },
             read_policy: Box::new(move || Snapshot::read(&root, owner)),
         });
         let core = core.unwrap();

@@ -1,5 +1,5 @@
 //! `gated-notify` from start to end: one desktop on the session bus, one registration on the system bus, each looked for
-//! again when it goes.
+//! again when it goes. With `--webhook` it is another consent agent, which begins in [`crate::consent::webhook`].
 
 use std::convert::Infallible;
 use std::io;
@@ -40,7 +40,11 @@ const BACKLOG: usize = 64;
 /// Show requests of gated sessions as desktop notifications and bring the answers back. Started with the desktop
 #[derive(Debug, Parser)]
 #[command(name = "gated-notify", version)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Put them to the URL of ~/.config/gated/webhook.toml instead, for a chat bot or a phone
+    #[arg(long)]
+    pub webhook: bool,
+}
 
 /// Where goes what nobody is asked about.
 struct Telling {
@@ -49,8 +53,11 @@ struct Telling {
 }
 
 pub fn main() -> ExitCode {
-    let Arguments {} = Arguments::parse();
+    let arguments = Arguments::parse();
     start_tracing();
+    if arguments.webhook {
+        return crate::consent::webhook::main();
+    }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {

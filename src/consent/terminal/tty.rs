@@ -34,6 +34,8 @@ pub enum Style {
     Over,
     /// Line after line, for a terminal of which nothing is known.
     Lines,
+    /// On the alternate screen without a cursor, by a program that has the terminal for itself ([`Shown::draw`]).
+    Alone,
 }
 
 impl Style {
@@ -44,6 +46,7 @@ impl Style {
             Style::Alternate => "\x1b[?1049h\x1b[>0u\x1b[0m\x1b(B\x0f\x1b[?6l",
             Style::Over => "\x1b7\x1b[>0u\x1b[0m\x1b(B\x0f\x1b[?6l",
             Style::Lines => "\r\n",
+            Style::Alone => "\x1b[?1049h\x1b[>0u\x1b[0m\x1b(B\x0f\x1b[?6l\x1b[?25l\x1b[2J",
         }
     }
 
@@ -52,6 +55,8 @@ impl Style {
             Style::Alternate => "\x1b[0m\x1b[<u\x1b[?1049l",
             Style::Over => "\x1b[0m\x1b[2J\x1b[<u\x1b8",
             Style::Lines => "\r\n",
+            // A console without an alternate screen is cleared at least.
+            Style::Alone => "\x1b[0m\x1b[2J\x1b[H\x1b[?25h\x1b[<u\x1b[?1049l",
         }
     }
 }
@@ -182,7 +187,7 @@ impl Shown<'_> {
         let mut text = if self.entered.replace(true) { String::new() } else { self.style.enter().to_owned() };
         match self.style {
             Style::Lines => lines.iter().for_each(|line| text.extend([line, "\r\n"])),
-            Style::Alternate | Style::Over => {
+            Style::Alternate | Style::Over | Style::Alone => {
                 text.push_str("\x1b[2J");
                 // By position, and not with newlines: a tool may have left a scroll region.
                 for (at, line) in lines.iter().enumerate() {
@@ -199,7 +204,7 @@ impl Shown<'_> {
     pub async fn line(&self, line: &str) -> io::Result<()> {
         match self.style {
             Style::Lines => self.tty.write(&format!("\r\n{line}")).await,
-            Style::Alternate | Style::Over => self.tty.write(&format!("\r\x1b[K{line}")).await,
+            Style::Alternate | Style::Over | Style::Alone => self.tty.write(&format!("\r\x1b[K{line}")).await,
         }
     }
 
@@ -211,8 +216,16 @@ impl Shown<'_> {
                 let blanks = columns.saturating_sub(1).saturating_sub(text::columns(line));
                 self.tty.write(&format!("\r{line}{}\r{before}", " ".repeat(blanks))).await
             }
-            Style::Alternate | Style::Over => self.tty.write(&format!("\r\x1b[K{line}\r{before}")).await,
+            Style::Alternate | Style::Over | Style::Alone => self.tty.write(&format!("\r\x1b[K{line}\r{before}")).await,
         }
+    }
+
+    /// Writes what somebody else made, on a screen that was entered with [`Style::Alone`].
+    pub async fn draw(&self, text: &str) -> io::Result<()> {
+        if !self.entered.replace(true) {
+            self.tty.write(self.style.enter()).await?;
+        }
+        self.tty.write(text).await
     }
 
     /// What is typed, as it comes.

@@ -1,18 +1,19 @@
 //! The command line of `gatedctl`. Pure: words in, choices out. Man pages and completions are made from the same
 //! definitions (`generate.rs`); the names of the arguments `request`, `session` and `grant` tell them which ids to complete.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::ids::{Kind, Prefix};
+use super::policy::arguments::PolicyArguments;
 use super::since::Since;
+use super::stats::StatsArguments;
+use super::tui::Tui;
 use crate::common::decision::Width;
 use crate::consent::script;
 use crate::daemon::audit::DEFAULT_PATH;
-use crate::policy::ProfileSelector;
 
 /// See what tools under gated want, answer them, and look after their sessions.
 #[derive(Debug, Parser)]
@@ -53,6 +54,9 @@ pub enum Verb {
     /// Look at one session, or stop it
     #[command(subcommand)]
     Session(SessionVerb),
+
+    /// See and answer everything on one screen
+    Tui(Tui),
 
     /// List the requests that wait for an answer
     Pending,
@@ -98,9 +102,22 @@ pub enum Verb {
         session: Option<Prefix>,
     },
 
-    /// Look at profiles
+    /// Say what happened since the daemon began to count
+    Stats(StatsArguments),
+
+    /// Say why requests ended as they did, and what a policy denied without a question
+    Why {
+        /// A request, or a session; without one all that is remembered
+        #[arg(value_name = "REQUEST|SESSION")]
+        what: Option<Prefix>,
+    },
+
+    /// Look at profiles and the ceiling, try them out and change them
+    Policy(PolicyArguments),
+
+    /// Put a service of systemd's under a profile
     #[command(subcommand)]
-    Policy(PolicyVerb),
+    Unit(super::unit::UnitVerb),
 
     /// Read the audit log, the files that it was rotated into included
     Audit(AuditArguments),
@@ -120,56 +137,6 @@ pub enum SessionVerb {
         /// The session
         #[arg(value_name = "SESSION")]
         session: Prefix,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub enum PolicyVerb {
-    /// Say what a profile says before anybody is asked, and which line of which file
-    Explain(Explain),
-}
-
-#[derive(Debug, Args)]
-pub struct Explain {
-    /// The name of a profile, or a file (with a `/`, or ending in `.toml`)
-    #[arg(long, value_name = "NAME|FILE", default_value = "coder", value_parser = crate::ctl::arguments::profile)]
-    pub profile: ProfileSelector,
-
-    #[command(subcommand)]
-    pub what: Explained,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Explained {
-    /// Of a connection, or of looking a name up
-    Connect {
-        /// NAME:PORT, ADDRESS:PORT or [ADDRESS]:PORT; a NAME alone is only looked up
-        #[arg(value_name = "HOST:PORT")]
-        host: String,
-
-        /// Where the name leads, if not to some public address
-        #[arg(long, value_name = "ADDRESS")]
-        at: Option<IpAddr>,
-
-        /// That /etc/hosts says so, and not DNS
-        #[arg(long, requires = "at")]
-        hosts_file: bool,
-
-        /// Of datagrams
-        #[arg(long)]
-        udp: bool,
-    },
-
-    /// Of listening at an address of the host
-    Bind {
-        #[arg(value_name = "ADDRESS:PORT")]
-        address: SocketAddr,
-    },
-
-    /// Of a unix socket
-    Unix {
-        #[arg(value_name = "PATH")]
-        path: PathBuf,
     },
 }
 

@@ -115,10 +115,15 @@ fn tell(
         to.write_all(line)?;
         return Ok(to.write_all(b"\n")?);
     }
+    Ok(table.grow(to, &row(output, record, is_wide(output.width)))?)
+}
+
+/// Time, session, user, program, result, who answered, and what it was about.
+fn row(output: &Output, record: Record, has_year: bool) -> [Cell; 7] {
     let local = output.local(record.time);
     // Without the year where there is no room for it.
-    let time = if is_wide(output.width) { &*local } else { local.get(5..).unwrap_or_default() };
-    let row = [
+    let time = if has_year { &*local } else { local.get(5..).unwrap_or_default() };
+    [
         Cell::own(time),
         Cell::Own(record.session),
         Cell::Own(record.user),
@@ -130,8 +135,12 @@ fn tell(
             (None, Some(reach)) => reach.shown(&record.operation, &record.object, ""),
             (None, None) => Cell::Escaped(format!("{} {}", record.operation, record.object)),
         },
-    ];
-    Ok(table.grow(to, &row)?)
+    ]
+}
+
+/// The same of a line of the log, if it is a record.
+pub fn cells(output: &Output, line: &[u8]) -> Option<[Cell; 7]> {
+    Some(row(output, serde_json::from_slice(line).ok()?, false))
 }
 
 /// Of fixed columns: no record knows how wide the next is.
@@ -151,7 +160,7 @@ fn table(output: &Output) -> Table {
     )
 }
 
-fn cannot_read(path: &Path, source: io::Error) -> Failure {
+pub(super) fn cannot_read(path: &Path, source: io::Error) -> Failure {
     match source.kind() {
         io::ErrorKind::NotFound => Failure::NoLog(path.to_owned()),
         io::ErrorKind::PermissionDenied => {
@@ -170,7 +179,7 @@ fn with_path(path: &Path, failure: Failure) -> Failure {
 }
 
 /// Who may read the log, by the owners of it or of its directory.
-fn readers_of(path: &Path) -> String {
+pub fn readers_of(path: &Path) -> String {
     let of = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.gid()).filter(|gid| *gid != 0);
     let group = of(path).or_else(|| path.parent().and_then(of));
     let name = group.and_then(|gid| nix::unistd::Group::from_gid(gid.into()).ok().flatten()).map(|group| group.name);

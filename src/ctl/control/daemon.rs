@@ -2,7 +2,7 @@
 //! comes back is checked before anything is made of it.
 
 use zbus::fdo::{ManagedObjects, ObjectManagerProxy};
-use zbus::{Connection, OwnedVariant};
+use zbus::{Connection, OwnedObjectPath, OwnedVariant};
 
 use super::failure::Failure;
 use super::ids::{Kind, Prefix};
@@ -10,7 +10,7 @@ use crate::common::bus::{BUS_NAME, MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTE
 use crate::common::consent::Prompt;
 use crate::common::details::Details;
 use crate::common::text::Untrusted;
-use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, SessionProxy};
+use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, PolicyProxy, SessionProxy};
 
 /// A connection on which gatedd has an owner, or can be started.
 pub struct Daemon {
@@ -77,6 +77,10 @@ pub struct Objects {
     pub sessions: Vec<Session>,
     /// The one with the least time left first.
     pub pending: Vec<Pending>,
+    /// The ids of those, by the paths of their objects.
+    pub pending_at: Vec<(OwnedObjectPath, String)>,
+    /// What could not be understood.
+    pub failures: Vec<Failure>,
 }
 
 /// The system bus.
@@ -94,7 +98,20 @@ impl Daemon {
         Ok(Daemon { manager: manager.build().await?, connection })
     }
 
+    pub async fn policy(&self) -> Result<PolicyProxy<'static>, Failure> {
+        let policy = PolicyProxy::builder(&self.connection).cache_properties(zbus::proxy::CacheProperties::No);
+        Ok(policy.build().await?)
+    }
+
     pub async fn objects(&self) -> Result<Objects, Failure> {
+        let objects = self.all_objects().await?;
+        // One that is not understood is told, and does not hide the others.
+        objects.failures.iter().for_each(|failure| eprintln!("gatedctl: {failure}"));
+        Ok(objects)
+    }
+
+    /// The same for who has no standard error.
+    pub async fn all_objects(&self) -> Result<Objects, Failure> {
         let proxy = ObjectManagerProxy::builder(&self.connection).destination(BUS_NAME).path(MANAGER_PATH);
         let proxy = proxy.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
         let managed = proxy.get_managed_objects().await.map_err(zbus::Error::from)?;
@@ -130,25 +147,28 @@ impl Daemon {
     }
 }
 
-/// What is understood of them; one that is not is told, and does not hide the others.
+/// A request, by the properties of its object.
+pub fn request(fields: Fields) -> Result<Pending, Failure> {
+    Reader { what: "a request", fields }.pending()
+}
+
+/// What is understood of them.
 fn objects(managed: ManagedObjects) -> Objects {
     let mut objects = Objects::default();
-    for interfaces in managed.into_values() {
+    for (path, interfaces) in managed {
         for (interface, fields) in interfaces {
             let read = match interface.as_str() {
                 SESSION_INTERFACE => {
                     let mut fields = Reader { what: "a session", fields };
                     fields.session().map(|session| objects.sessions.push(session))
                 }
-                REQUEST_INTERFACE => {
-                    let mut fields = Reader { what: "a request", fields };
-                    fields.pending().map(|pending| objects.pending.push(pending))
-                }
+                REQUEST_INTERFACE => request(fields).map(|pending| {
+                    objects.pending_at.push((path.clone(), pending.id.clone()));
+                    objects.pending.push(pending);
+                }),
                 _ => Ok(()),
             };
-            if let Err(failure) = read {
-                eprintln!("gatedctl: {failure}");
-            }
+            objects.failures.extend(read.err());
         }
     }
     objects.sessions.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));

@@ -50,7 +50,7 @@ impl Grant {
     }
 
     /// How long it holds.
-    fn holds(&self) -> String {
+    pub fn holds(&self) -> String {
         let lifetime = match self.call {
             Some(call) => format!("{} {call}", self.lifetime),
             None => self.lifetime.clone(),
@@ -62,7 +62,7 @@ impl Grant {
     }
 
     /// In a notation of its own: a pattern of a path that a tool chose, or the words of a command.
-    fn covers(&self) -> Cell {
+    pub fn covers(&self) -> Cell {
         match self.access.as_str() {
             "exec" => Cell::Own(self.scope.clone()),
             "connect" | "bind" => Cell::Host("", self.scope.clone(), String::new()),

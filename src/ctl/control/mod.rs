@@ -11,21 +11,26 @@ pub mod failure;
 mod generate;
 mod grants;
 pub mod ids;
+mod learn;
 mod output;
 mod policy;
 mod polkit;
 mod requests;
 mod sessions;
 pub mod since;
+mod stats;
 pub mod table;
+pub mod tui;
+mod unit;
 mod watch;
+mod why;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, HiddenArguments, HiddenVerb, PolicyVerb, SessionVerb, Verb};
+use arguments::{Arguments, HiddenArguments, HiddenVerb, SessionVerb, Verb};
 use failure::Failure;
 use output::Output;
 
@@ -39,7 +44,7 @@ pub fn main() -> ExitCode {
         runtime.block_on(run_hidden(HiddenArguments::parse().verb))
     } else {
         let arguments = Arguments::parse();
-        runtime.block_on(run(&Output::new(arguments.json), arguments.verb))
+        runtime.block_on(run(Output::new(arguments.json), arguments.verb))
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,8 +61,10 @@ fn told(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.status())
 }
 
-async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
+async fn run(own: Output, verb: Verb) -> Result<(), Failure> {
+    let output = &own;
     match verb {
+        Verb::Tui(arguments) => tui::tui(own, arguments).await,
         Verb::Status => sessions::status(output).await,
         Verb::Doctor => doctor::doctor(output).await,
         Verb::Sessions => sessions::sessions(output).await,
@@ -70,7 +77,10 @@ async fn run(output: &Output, verb: Verb) -> Result<(), Failure> {
         Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
-        Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
+        Verb::Unit(verb) => unit::unit(output, &verb),
+        Verb::Stats(arguments) => stats::stats(output, &arguments).await,
+        Verb::Why { what } => why::why(output, what.as_ref()).await,
+        Verb::Policy(arguments) => policy::run(output, &arguments).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }

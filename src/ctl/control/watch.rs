@@ -122,6 +122,11 @@ fn tell(output: &Output, table: &Table, line: &[u8]) -> Result<(), Failure> {
     Ok(table.grow(&mut stdout, &line.row(output))?)
 }
 
+/// Time, session, event, request, program, and what it was about, of a line of events.
+pub fn cells(output: &Output, line: &[u8]) -> Option<Vec<Cell>> {
+    Some(serde_json::from_slice::<Line>(line).ok()?.row(output))
+}
+
 fn table(output: &Output) -> Table {
     Table::new(
         output.width,

@@ -125,6 +125,7 @@ async fn known(connection: &Connection, header: &Header<'_>) -> Result<(caller::
         uid: identified.uid,
         sender: identified.sender.to_string(),
         is_inside: identified.inside,
+        unit: identified.unit.clone(),
         elevated: Default::default(),
     };
     Ok((identified, caller))
@@ -152,6 +153,7 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::Needs(action) => Error::NotAuthorized((*action).to_owned()),
         Refusal::NotAuthorized => Error::NotAuthorized(String::new()),
         Refusal::MayNotRun => Error::NotPermitted(String::new()),
+        Refusal::OwnProfile(_) | Refusal::Selection(_) => Error::Policy(words()),
         Refusal::NoSession => Error::NoSuchSession(String::new()),
         Refusal::NoRequest => Error::NoSuchRequest(String::new()),
         Refusal::Decided => Error::AlreadyDecided(String::new()),

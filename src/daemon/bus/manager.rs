@@ -53,7 +53,7 @@ fn invalid(what: &'static str) -> Error {
     Error::InvalidArgument(what.to_owned())
 }
 
-fn session_id(text: &str) -> Result<SessionId, Error> {
+pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     details::session_id(text).map_err(|_| invalid("session"))
 }
 
@@ -78,14 +78,17 @@ pub fn request_path(number: u64) -> OwnedObjectPath {
 
 /// The keys of a new session.
 fn opening(options: &mut Options) -> Result<Opening, Error> {
+    let program = options.path("program")?.into_iter().chain(options.path("program-called")?).collect();
     Ok(Opening {
         profile: options.take("profile")?,
+        program,
         directory: options.path("directory")?.ok_or_else(|| Error::InvalidOption("directory".into()))?,
         home: options.path("home")?,
         profiles: options.texts("profiles")?,
         user: options.take("user")?,
         publish: published(options.take("publish")?.unwrap_or_default())?,
         ssh_agent: options.path("ssh-agent")?,
+        learn: options.take("learn")?.unwrap_or(false),
     })
 }
 
@@ -195,6 +198,9 @@ impl Manager {
         }
         if !ran.notes.is_empty() {
             results.insert("notes", Variant::from(ran.notes));
+        }
+        if let Some(chosen) = ran.chosen {
+            results.insert("chosen", Variant::from(chosen));
         }
         Ok((ran.session.0, results))
     }
@@ -391,7 +397,7 @@ impl Manager {
         #[zbus(connection)] connection: &Connection,
     ) -> Result<(), Error> {
         Options::new(options).end()?;
-        let reload = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.reload(&caller) }) };
+        let reload = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.reload(&caller).await }) };
         self.handle.call(connection, &header, reload).await
     }
 

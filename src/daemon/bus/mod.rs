@@ -7,7 +7,9 @@ pub mod handle;
 pub mod manager;
 pub mod objects;
 pub mod options;
+pub mod policy;
 pub mod service;
+pub mod statistics;
 
 pub use options::path;
 

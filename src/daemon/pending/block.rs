@@ -157,7 +157,8 @@ impl Block {
     fn offers_made(&self, terms: &SessionTerms) -> Option<Vec<Offer>> {
         let (base, widths) = self.widths(terms)?;
         let bounds = terms.bounds();
-        let made = widths.into_iter().filter_map(|width| {
+        let within = |width: &Width| bounds.limits.widths.has(*width);
+        let made = widths.into_iter().filter(within).filter_map(|width| {
             // Of a group this is each of its members, of which the first stands for all.
             let request = if width == Width::Exact { self.requests().next()? } else { &base };
             let grant = Grant::from_answer(GrantId(0), request, width, Term::Session, "", &bounds).ok()?;

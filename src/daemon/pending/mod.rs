@@ -151,6 +151,13 @@ impl Pending {
         self.sessions.entry(id).or_insert_with(|| Session::new(terms));
     }
 
+    /// Answers of this session are within these limits from now on, whatever was shown before.
+    pub fn limit(&mut self, id: &SessionId, limits: Limits) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.terms.limits = limits;
+        }
+    }
+
     /// A session is over; what waited in it is cancelled.
     pub fn close(&mut self, id: &SessionId, now: Instant) -> Vec<Effect> {
         let Some(session) = self.sessions.remove(id) else { return Vec::new() };

@@ -90,7 +90,8 @@ impl Given<'_> {
             }
             Answer::Once(_) | Answer::Session(_) | Answer::For(..) | Answer::Always(_) | Answer::Split => {
                 let proven = self.authenticated || request.level != Level::Authenticate;
-                let wanted = self.answer.allows().filter(|_| proven && is_offered);
+                let may_reach = |width| is_offered && bounds.limits.widths.has(width);
+                let wanted = self.answer.allows().filter(|(width, _)| proven && may_reach(*width));
                 let grant = wanted.and_then(|(width, term)| {
                     let grant =
                         Grant::from_answer(GrantId::random().ok()?, request, width, term, self.by, &bounds).ok()?;
