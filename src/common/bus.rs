@@ -11,6 +11,7 @@ pub const AGENT_PATH: &str = "/org/gated/Gated1/Agent";
 
 pub const MANAGER_INTERFACE: &str = "org.gated.Gated1.Manager";
 pub const POLICY_INTERFACE: &str = "org.gated.Gated1.Policy";
+pub const GRANTS_INTERFACE: &str = "org.gated.Gated1.Grants";
 pub const SESSION_INTERFACE: &str = "org.gated.Gated1.Session";
 pub const REQUEST_INTERFACE: &str = "org.gated.Gated1.Request";
 /// At [`MANAGER_PATH`] too.

@@ -94,6 +94,28 @@ pub trait Policy {
     fn install(&self, kind: &str, name: &str, text: &[u8], options: Options<'_>) -> zbus::Result<String>;
 }
 
+#[zbus::proxy(
+    interface = "org.gated.Gated1.Grants",
+    default_service = "org.gated.Gated1",
+    default_path = "/org/gated/Gated1"
+)]
+pub trait Grants {
+    #[zbus(allow_interactive_auth)]
+    fn add_grant(&self, effect: &str, access: &str, pattern: Options<'_>, options: Options<'_>)
+    -> zbus::Result<Fields>;
+
+    #[zbus(allow_interactive_auth)]
+    fn list_stored(&self, filter: Options<'_>) -> zbus::Result<Vec<Fields>>;
+
+    fn show(&self, grant: &str) -> zbus::Result<Fields>;
+
+    #[zbus(allow_interactive_auth)]
+    fn forget(&self, grant: &str) -> zbus::Result<()>;
+
+    #[zbus(allow_interactive_auth)]
+    fn history(&self, filter: Options<'_>) -> zbus::Result<Vec<Fields>>;
+}
+
 #[zbus::proxy(interface = "org.gated.Gated1.Session", default_service = "org.gated.Gated1")]
 pub trait Session {
     #[zbus(allow_interactive_auth)]

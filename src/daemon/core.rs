@@ -14,7 +14,6 @@ use tracing::{info, warn};
 
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
-use super::broker::Control;
 use super::endings::Endings;
 use super::engine::Engine;
 use super::install::Machine;
@@ -29,7 +28,7 @@ use super::state::Shelf;
 use super::statistics::Statistics;
 use super::store::Store;
 use super::users::{self};
-use super::view::{Held, View};
+use super::view::View;
 use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
@@ -264,45 +263,6 @@ impl Core {
             _ => None,
         };
         Ok((verdict.level, policy.rule(&verdict), grant))
-    }
-
-    /// Grants that the caller may see, with their sessions.
-    pub fn grants(&self, caller: &Caller, only: Option<&SessionId>) -> Result<Vec<(Rc<Live>, Held)>, Refusal> {
-        caller.outside()?;
-        let sessions = match only {
-            Some(id) => vec![self.managed(caller, id)?],
-            None => self.visible(caller),
-        };
-        let of = |live: Rc<Live>| {
-            let grants = live.view.grants.borrow().clone();
-            grants.into_iter().filter(|held| !held.grant.is_over()).map(move |held| (Rc::clone(&live), held))
-        };
-        Ok(sessions.into_iter().flat_map(of).collect())
-    }
-
-    /// From the next attempt on.
-    pub fn revoke(&self, caller: &Caller, grant: Option<GrantId>) -> Result<u32, Refusal> {
-        caller.outside()?;
-        let mut revoked: u32 = 0;
-        let mut foreign = false;
-        let all: Vec<Rc<Live>> = self.sessions.borrow().values().cloned().collect();
-        for live in all {
-            let mine = live.owner() == caller.uid || caller.has(action::MANAGE_SESSIONS);
-            let fits: Vec<GrantId> = live.view.grants.borrow().iter().map(|held| held.grant.id).collect();
-            for id in fits.into_iter().filter(|id| grant.is_none_or(|wanted| wanted == *id)) {
-                if !mine {
-                    foreign = true;
-                } else if live.control.send(Control::Revoke(id)).is_ok() {
-                    info!(GATED_SESSION = %live.id(), grant = %id, by = caller.uid, "revoked");
-                    revoked = revoked.saturating_add(1);
-                }
-            }
-        }
-        match (grant, revoked) {
-            (Some(_), 0) if foreign => Err(Refusal::Needs(action::MANAGE_SESSIONS)),
-            (Some(_), 0) => Err(Refusal::NoGrant),
-            _ => Ok(revoked),
-        }
     }
 
     pub fn watch(&self, caller: &Caller, session: Option<&SessionId>, all: bool) -> Result<OwnedFd, Refusal> {

@@ -157,27 +157,26 @@ impl SessionKeeper {
 impl Keeper for SessionKeeper {
     fn keep<'a>(&'a self, grants: Vec<Rc<Grant>>) -> Local<'a, Vec<Option<Rc<Grant>>>> {
         Box::pin(async move {
-            let mut kept = Vec::with_capacity(grants.len());
-            for grant in grants {
-                let Some((core, live)) = self.both() else {
-                    kept.push(None);
-                    continue;
-                };
-                // Each by itself: one that finds no room leaves the others theirs.
-                let stored = Stored::new(Grant::clone(&grant), live.holder(), live.kept.user.name.clone());
-                kept.push(match core.setting.store.add(vec![stored]).await {
-                    Ok(stored) => stored.first().map(|stored| {
-                        Core::tell_stored(stored);
-                        core.spread(stored, Some(&live));
-                        Rc::new(stored.grant())
-                    }),
-                    Err(error) => {
-                        error!(GATED_SESSION = %live.id(), grant = %grant.id, %error, "an answer is not stored");
-                        None
-                    }
-                });
+            let Some((core, live)) = self.both() else { return grants.iter().map(|_| None).collect() };
+            let new = |grant: &Rc<Grant>| Stored::new(Grant::clone(grant), live.holder(), live.kept.user.name.clone());
+            let store = &core.setting.store;
+            let mut kept = match store.add(grants.iter().map(new).collect()).await {
+                Ok(stored) => stored.into_iter().map(Some).collect(),
+                Err(_) => Vec::new(),
+            };
+            // Where not all of them can be, as many as can: one that finds no room leaves the others theirs.
+            for grant in grants.iter().skip(kept.len()) {
+                let stored = store.add(vec![new(grant)]).await;
+                if let Err(error) = &stored {
+                    error!(GATED_SESSION = %live.id(), grant = %grant.id, %error, "an answer is not stored");
+                }
+                kept.push(stored.ok().and_then(|stored| stored.into_iter().next()));
             }
-            kept
+            for stored in kept.iter().flatten() {
+                Core::tell_stored(stored);
+                core.spread(stored, Some(&live));
+            }
+            kept.into_iter().map(|stored| stored.map(|stored| Rc::new(stored.grant()))).collect()
         })
     }
 

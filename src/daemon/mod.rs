@@ -4,6 +4,7 @@
 //! or the files of a tool.
 
 pub mod agents;
+pub mod answers;
 pub mod audit;
 pub mod authz;
 pub mod broker;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use super::state::StateError;
+use super::store::StoreError;
 use super::users::UserError;
 use crate::common::id::{NoRandomness, SessionId};
 use crate::common::path::RawPath;
@@ -12,6 +13,7 @@ use crate::common::wire::Start;
 use crate::policy::PolicyError;
 use crate::policy::publish::Unpublished;
 use crate::policy::select::SelectError;
+use crate::policy::unasked::Refused;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -82,6 +84,10 @@ pub enum Refusal {
     User(#[from] UserError),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Unasked(#[from] Refused),
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
 }

@@ -28,6 +28,7 @@
 //! | [`merged`] | a profile as the language writes it, everything merged |
 //! | [`explain`] | a verdict in words, and questions about hosts and sockets |
 //! | [`question`] | everything that a policy says of one attempt |
+//! | [`unasked`] | answers that somebody gives before anything asked |
 //! | [`lasting`] | how far an answer reaches, as it is kept on disk |
 //! | [`learn`] | from what a session that learned did to a profile that is proposed |
 //! | [`plan`] | what the floor may give natively |
@@ -72,6 +73,7 @@ pub mod select;
 mod socketrule;
 pub mod sockets;
 mod tables;
+pub mod unasked;
 pub mod variables;
 
 pub use ceiling::Ceiling;

@@ -9,6 +9,7 @@ mod faults;
 mod foreign;
 mod groups;
 mod introspection;
+mod lasting;
 mod methods;
 mod statistics;
 mod world;

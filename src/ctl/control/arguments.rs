@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use super::grants::Which;
 use super::ids::{Kind, Prefix};
+use super::lasting::{GrantVerb, History};
 use super::policy::arguments::PolicyArguments;
 use super::since::Since;
 use super::stats::StatsArguments;
 use super::tui::Tui;
+use super::unasked::Unasked;
 use crate::common::decision::Width;
 use crate::consent::script;
 use crate::daemon::audit::DEFAULT_PATH;
@@ -77,11 +80,20 @@ pub enum Verb {
     Deny(Deny),
 
     /// List the answers that still hold
-    Grants {
-        /// Those of this session only
-        #[arg(long, value_name = "SESSION")]
-        session: Option<Prefix>,
-    },
+    Grants(Which),
+
+    /// Look at one of them, take it back, or forget it
+    #[command(subcommand)]
+    Grant(GrantVerb),
+
+    /// Allow something before anything asks
+    Trust(Unasked),
+
+    /// Deny something for good, before anything asks
+    Block(Unasked),
+
+    /// What was answered, and how often
+    History(History),
 
     /// Take an answer back, from the next attempt on
     #[command(group = ArgGroup::new("which").required(true).args(["grant", "all"]))]

@@ -11,6 +11,7 @@ pub mod failure;
 mod generate;
 mod grants;
 pub mod ids;
+mod lasting;
 mod learn;
 mod output;
 mod policy;
@@ -21,6 +22,7 @@ pub mod since;
 mod stats;
 pub mod table;
 pub mod tui;
+mod unasked;
 mod unit;
 mod watch;
 mod why;
@@ -74,7 +76,11 @@ async fn run(own: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Show { request } => requests::show(output, &request).await,
         Verb::Approve(arguments) => requests::approve(output, &arguments).await,
         Verb::Deny(arguments) => requests::deny(output, &arguments).await,
-        Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
+        Verb::Grants(which) => grants::grants(output, &which).await,
+        Verb::Grant(verb) => lasting::grant(output, &verb).await,
+        Verb::Trust(arguments) => unasked::add(output, "allow", &arguments).await,
+        Verb::Block(arguments) => unasked::add(output, "deny", &arguments).await,
+        Verb::History(arguments) => lasting::history(output, &arguments).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
         Verb::Unit(verb) => unit::unit(output, &verb),

@@ -16,6 +16,7 @@ use crate::daemon::caller::{self, Unidentified};
 use crate::daemon::core::Core;
 use crate::daemon::message;
 use crate::daemon::orders::{Caller, Refusal};
+use crate::daemon::store::StoreError;
 
 type Job = Box<dyn FnOnce(Rc<Core>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
@@ -163,7 +164,9 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::Policy(_) | Refusal::Unpublished(_) => Error::Policy(words()),
         Refusal::Session(_) => Error::Engine(words()),
         Refusal::User(_) => Error::InvalidArgument(words()),
-        Refusal::State(_) | Refusal::Randomness(_) => {
+        Refusal::Unasked(_) => Error::Policy(words()),
+        Refusal::Store(StoreError::Full) => Error::TooMany(words()),
+        Refusal::Store(_) | Refusal::State(_) | Refusal::Randomness(_) => {
             tracing::error!(error = %refusal, "a call failed");
             Error::Internal(String::new())
         }

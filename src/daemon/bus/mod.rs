@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod error;
+pub mod grants;
 pub mod handle;
 pub mod manager;
 pub mod objects;

@@ -10,6 +10,7 @@ use zbus::Connection;
 use zbus::fdo::{DBusProxy, RequestNameFlags};
 use zbus::proxy::CacheProperties;
 
+use super::grants::Grants;
 use super::handle::Handle;
 use super::manager::Manager;
 use super::objects::{Objects, follow};
@@ -46,6 +47,7 @@ pub async fn attend(
     let server = connection.object_server();
     server.at(MANAGER_PATH, Manager::new(handle.clone(), features)).await?;
     server.at(MANAGER_PATH, Policy::new(handle.clone())).await?;
+    server.at(MANAGER_PATH, Grants::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Objects::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Statistics::new(handle.clone())).await?;
 

@@ -1,7 +1,7 @@
 //! The file itself: made, opened, checked, and set aside where it cannot be trusted. Runs as root while the daemon starts.
 //!
-//! One file and no companions while nobody writes: a rollback journal, not a write-ahead log, because answers are few and the
-//! whole store is then what can be copied, looked at and set aside as one file. `synchronous=EXTRA`: a commit that returned is
+//! A rollback journal, not a write-ahead log: answers are few, the whole store is one file once it is closed, and whoever died
+//! while writing leaves a journal beside it from which the next one restores the state before. One process has it at a time. `synchronous=EXTRA`: a commit that returned is
 //! on the disk, with the directory that says so.
 
 use std::fs::{self, DirBuilder};
@@ -180,6 +180,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // What is forgotten is not left in pages that nobody uses.
+    connection.pragma_update(None, "secure_delete", true)?;
     Ok(connection)
 }
 

@@ -29,8 +29,8 @@ use crate::policy::Grant;
 
 pub use file::SetAside;
 use holders::Holders;
-pub use rows::{Revoked, Row};
-pub use tally::{Answered, Tally, Thing};
+pub use rows::{Revoked, Row, of_another_boot};
+pub use tally::{Answered, Count, Tally, Thing};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "grants.sqlite";

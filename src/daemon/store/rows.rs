@@ -351,3 +351,19 @@ pub(super) fn delete_old(transaction: &Transaction<'_>, before: u64) -> rusqlite
     transaction.execute(sql, params![signed(before), signed(before / 1_000_000)])?;
     Ok(())
 }
+
+/// Makes what is stored in a file that nobody has open look as if it had been so before this boot: for tests, which cannot
+/// boot.
+#[doc(hidden)]
+pub fn of_another_boot(file: &std::path::Path) -> rusqlite::Result<()> {
+    let mut disk = Connection::open(file)?;
+    let transaction = disk.transaction()?;
+    for row in select(&transaction, None)?.0 {
+        if let Ok(record) = Record::of(&row.stored) {
+            let record = Record { boot: record.boot.map(|_| "another".to_owned()), ..record };
+            let sql = "UPDATE grants SET boot = ?2, digest = ?3 WHERE id = ?1";
+            transaction.execute(sql, params![record.id, record.boot, record.digest()])?;
+        }
+    }
+    transaction.commit()
+}
