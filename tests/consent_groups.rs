@@ -92,11 +92,13 @@ fn prompt(effects: &[Effect]) -> Option<Prompt> {
 }
 
 fn settled(effects: &[Effect]) -> Vec<&Settled> {
-    let of = |effect| match effect {
-        &Effect::Settle(ref settled) => Some(settled.as_ref()),
-        _ => None,
-    };
-    effects.iter().filter_map(of).collect()
+    let mut all = Vec::new();
+    for effect in effects {
+        if let Effect::Settle(settled) = effect {
+            all.push(settled.as_ref());
+        }
+    }
+    all
 }
 
 fn ends(effects: &[Effect]) -> Vec<(u128, Outcome)> {
