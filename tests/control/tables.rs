@@ -167,7 +167,9 @@ fn the_page_names_every_field() {
         let names = rows.filter_map(|row| row.split('|').nth(1));
         names.flat_map(|names| names.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
     };
-    let simulated = Simulated::start(world_with_command());
+    let mut world = world_with_command();
+    world.requests.push((crate::groups::GROUP.into(), crate::groups::files()));
+    let simulated = Simulated::start(world);
     let request = parsed(&simulated, &["show", FOURTH, "--json"]);
     let written: BTreeSet<String> = request["exec"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(written, fields_of("A command"));

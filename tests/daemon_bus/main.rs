@@ -8,6 +8,7 @@ mod ceiling;
 mod consent;
 mod faults;
 mod foreign;
+mod groups;
 mod introspection;
 mod lasting;
 mod methods;
