@@ -8,6 +8,7 @@ mod consent;
 mod faults;
 mod foreign;
 mod introspection;
+mod later;
 mod methods;
 mod world;
 mod xml;

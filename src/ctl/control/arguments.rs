@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use super::ask::Ask;
 use super::ids::{Kind, Prefix};
 use super::since::Since;
 use super::tui::Tui;
@@ -55,6 +56,9 @@ pub enum Verb {
 
     /// See and answer everything on one screen
     Tui(Tui),
+
+    /// Be asked here what waits for an answer, one question after the other
+    Ask(Ask),
 
     /// List the requests that wait for an answer
     Pending,

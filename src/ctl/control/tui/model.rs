@@ -16,6 +16,7 @@ use crate::common::access::Level;
 use crate::common::consent::{Answer, Prompt};
 use crate::common::decision::{Lifetime, Width};
 use crate::common::text;
+use crate::consent::plain::time;
 use crate::consent::words;
 
 /// How long no answer is taken after the selection went to another request by itself.
@@ -635,22 +636,4 @@ impl Model {
         }
         vec![effect]
     }
-}
-
-/// `30m`, `2h`, `7d`, `90s`.
-pub fn time(typed: &str) -> Option<Duration> {
-    let typed = typed.trim();
-    let (number, unit) = typed.split_at(typed.find(|character: char| !character.is_ascii_digit())?);
-    let number: u64 = number.parse().ok()?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        "w" => 7 * 86_400,
-        _ => return None,
-    };
-    let time = Duration::from_secs(number.checked_mul(seconds)?);
-    // What a clock can count.
-    (!time.is_zero() && time <= Duration::from_secs(3650 * 86_400)).then_some(time)
 }
