@@ -62,40 +62,43 @@ fn it_stops_as_a_job_and_comes_back() {
     });
 }
 
-/// A daemon on a thread of its own, until it is told to end.
-fn daemon(address: &str, object: &str) -> (std::thread::JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
-    let (end, ends) = tokio::sync::oneshot::channel::<()>();
-    let (address, object) = (address.to_owned(), object.to_owned());
-    let thread = std::thread::spawn(move || {
-        run(async move {
-            let world = World::start(&address).await;
-            let client = world.connect().await;
-            let _other = somebody_else(&world).await;
-            let mut supervisor = world.session(&client, PROFILE).await;
-            supervisor.ask(1, &object).await;
-            // Either way it is over.
-            let _ = ends.await;
-        });
+/// Names the bus and the object that a daemon in a process of its own is for.
+const PLAYED: [&str; 2] = ["GATED_TEST_TUI_BUS", "GATED_TEST_TUI_OBJECT"];
+
+/// A daemon with a request that waits, in a process of its own, which is this program again; dropped, it is killed.
+fn daemon(address: &str, object: &str) -> tokio::process::Child {
+    let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "terminal::another_test_has_its_daemon_here", "--nocapture"]);
+    command.env(PLAYED[0], address).env(PLAYED[1], object).kill_on_drop(true);
+    command.stdout(std::process::Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn another_test_has_its_daemon_here() {
+    let [Ok(address), Ok(object)] = PLAYED.map(std::env::var) else { return };
+    run(async {
+        let world = World::start(&address).await;
+        let client = world.connect().await;
+        let _other = somebody_else(&world).await;
+        let mut supervisor = world.session(&client, PROFILE).await;
+        supervisor.ask(1, &object).await;
+        std::future::pending::<()>().await;
     });
-    (thread, end)
 }
 
 #[test]
 fn a_daemon_that_is_gone_is_told_and_the_next_one_found() {
     run(async {
         let bus = PrivateBus::start();
-        let (thread, end) = daemon(bus.address(), "/srv/first");
+        let first = daemon(bus.address(), "/srv/first");
         let seat = Seat::new(bus.address(), 80, 24, &[]).await;
         seat.line("until gatedctl status; do :; done; clear; gatedctl tui").await;
         seat.shows("object     /srv/first").await;
-        end.send(()).unwrap();
-        tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
+        drop(first);
         let screen = seat.shows("daemon gone").await;
         assert!(!screen.contains("/srv/first"), "{screen}");
-        let (thread, end) = daemon(bus.address(), "/srv/second");
+        let _second = daemon(bus.address(), "/srv/second");
         let screen = seat.shows("object     /srv/second").await;
         assert!(!screen.contains("daemon gone"), "{screen}");
-        end.send(()).unwrap();
-        tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
     });
 }

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::entry::Asked;
-use super::list::Row;
 use crate::common::access::Level;
 use crate::common::consent::{Prompt, Suggestion};
 use crate::common::decision::{Lifetime, Term, Width};
@@ -70,12 +69,12 @@ pub struct Details {
 pub struct Memory(RefCell<Option<(Place, Rc<Details>)>>);
 
 /// Of which request, with which offer, in how many columns and rows, from which line on.
-type Place = (String, usize, usize, usize, Option<usize>);
+type Place = (u64, usize, usize, usize, Option<usize>);
 
 impl Memory {
     /// [`details`] of a request.
     pub fn of(&self, asked: &Asked, offer: usize, columns: usize, rows: usize, unfolded: Option<usize>) -> Rc<Details> {
-        let place = (asked.key().to_owned(), offer, columns, rows, unfolded);
+        let place = (asked.identity(), offer, columns, rows, unfolded);
         let mut last = self.0.borrow_mut();
         if let Some((known, shown)) = last.as_ref()
             && *known == place

@@ -248,27 +248,27 @@ impl Model {
         if let Event::Key { key, alone } = event {
             return self.key(key, alone, now);
         }
-        let before = self.queue.selected().map(|asked| asked.key().to_owned());
+        let before = self.identity();
         let effects = self.news(event);
-        self.follow(before.as_deref());
+        self.follow(before);
         effects
     }
 
     /// What follows where the selection is no longer what it was.
-    fn follow(&mut self, before: Option<&str>) {
-        let now = self.queue.selected().map(Row::key);
-        if now == before {
+    fn follow(&mut self, before: Option<u64>) {
+        if self.identity() == before {
             return;
         }
         (self.offer, self.unfolded, self.is_unseen) = (0, None, true);
-        let is_about_it = match &self.mode {
-            Mode::Time { about, .. } => Some(about.key.as_str()) == before,
-            Mode::Sure { effect: Effect::Decide { key, .. }, .. } => Some(key.as_str()) == before,
-            _ => false,
-        };
-        if is_about_it {
+        // What was being typed or asked is about what was selected.
+        if matches!(&self.mode, Mode::Time { .. } | Mode::Sure { effect: Effect::Decide { .. }, .. }) {
             self.mode = Mode::Walk;
         }
+    }
+
+    /// Of the selected request.
+    fn identity(&self) -> Option<u64> {
+        self.queue.selected().map(Asked::identity)
     }
 
     fn news(&mut self, event: Event) -> Vec<Effect> {
@@ -402,9 +402,9 @@ impl Model {
     fn look_for(&mut self, words: &str) {
         match self.tab {
             Tab::Queue => {
-                let before = self.queue.selected().map(|asked| asked.key().to_owned());
+                let before = self.identity();
                 self.queue.look_for(words);
-                self.follow(before.as_deref());
+                self.follow(before);
             }
             Tab::Sessions => self.sessions.look_for(words),
             Tab::Grants => self.grants.look_for(words),
@@ -630,9 +630,9 @@ impl Model {
                 other => other.allows().map(|(_, term)| format!("Allowed, {}", words::term(term))).unwrap_or_default(),
             };
             self.told = Some(format!("{said}: {} wants to {}", asked.who, asked.wish));
-            let before = Some(key.clone());
+            let before = self.identity();
             self.queue.select_near(|asked| !asked.is_answered);
-            self.follow(before.as_deref());
+            self.follow(before);
         }
         vec![effect]
     }
