@@ -92,11 +92,13 @@ endef
 install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
 	install -d $(addprefix $(DESTDIR),$(bindir) $(libexecdir) $(profiledir))
 	install -m 0755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(bindir)
+	install -m 0755 scripts/gated-sh $(DESTDIR)$(bindir)
 	install -m 0755 $(addprefix $(RELEASE)/,$(SERVICES)) $(DESTDIR)$(libexecdir)
 	install -m 0644 $(DOCS) $(DESTDIR)$(docdir)
 	install -m 0644 $(PROFILES) $(DESTDIR)$(profiledir)
 	$(foreach unit,$(UNITS),$(call each,$(call place,$(unit),$(unitdir))))
 	$(call place,systemd/user/gated-notify.service,$(userunitdir))
+	$(call place,systemd/user/gated-notify-webhook.service,$(userunitdir))
 	install -d $(DESTDIR)$(userunitdir)/graphical-session.target.wants
 	ln -sfT ../gated-notify.service $(DESTDIR)$(userunitdir)/graphical-session.target.wants/gated-notify.service
 	$(call place,systemd/user/gated-notify.desktop,$(autostartdir))
@@ -112,9 +114,10 @@ install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
 # Sessions that run lose their supervisor: better than one whose daemon cannot come back.
 uninstall: ## Stop everything and remove what `make install` put there
 	$(if $(DESTDIR),,scripts/before-uninstall.sh)
-	cd $(DESTDIR)$(bindir) && rm -f $(PROGRAMS)
+	cd $(DESTDIR)$(bindir) && rm -f $(PROGRAMS) gated-sh
 	rm -rf $(addprefix $(DESTDIR),$(libexecdir) $(docdir))
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,$(notdir $(UNITS))) $(addprefix $(DESTDIR),$(userunitdir)/gated-notify.service \
+		$(userunitdir)/gated-notify-webhook.service \
 		$(userunitdir)/graphical-session.target.wants/gated-notify.service \
 		$(autostartdir)/gated-notify.desktop $(catalogdir)/gated.catalog $(sysusersdir)/gated.conf $(tmpfilesdir)/gated.conf \
 		$(buspolicydir)/org.gated.Gated1.conf $(busservicedir)/org.gated.Gated1.service $(polkitdir)/org.gated.gated1.policy)

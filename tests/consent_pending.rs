@@ -10,7 +10,7 @@ use gated::common::decision::{Lifetime, Limits, Outcome, Width};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::path::RawPath;
 use gated::common::request::{Operation, Request, RuleRef, Who};
-use gated::daemon::pending::{AnswerError, Effect, MOST_PENDING, Pending, SessionTerms, Settled};
+use gated::daemon::pending::{AnswerError, Effect, MOST_OF_A_CALL, MOST_PENDING, Pending, SessionTerms, Settled};
 use proptest::prelude::*;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -363,12 +363,17 @@ fn a_request_id_is_taken_once() {
 #[test]
 fn a_flood_of_requests_is_denied_at_once() {
     let (mut pending, now) = (pending(2), Instant::now());
-    for id in 0..MOST_PENDING as u128 {
+    for id in 0..MOST_OF_A_CALL as u128 {
         assert!(settled(&pending.ask(request(id, 0, 1, &format!("/srv/{id}")), now).unwrap()).is_empty());
     }
-    assert_eq!(settled(&pending.ask(request(900, 0, 1, "/srv/one"), now).unwrap()), [(900, Outcome::NotPermitted)]);
+    assert_eq!(settled(&pending.ask(request(9000, 0, 1, "/srv/one"), now).unwrap()), [(9000, Outcome::NotPermitted)]);
+    for id in MOST_OF_A_CALL as u128..MOST_PENDING as u128 {
+        let effects = pending.ask(request(id, 0, 2, &format!("/srv/{id}")), now).unwrap();
+        assert!(settled(&effects).is_empty(), "another call has room of its own");
+    }
+    assert_eq!(settled(&pending.ask(request(9001, 0, 3, "/srv/one"), now).unwrap()), [(9001, Outcome::NotPermitted)]);
     assert!(
-        settled(&pending.ask(request(901, 1, 1, "/srv/one"), now).unwrap()).is_empty(),
+        settled(&pending.ask(request(9002, 1, 1, "/srv/one"), now).unwrap()).is_empty(),
         "another session has its own room"
     );
 }

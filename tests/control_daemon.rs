@@ -50,6 +50,7 @@ impl Machine {
         }
         let mut gatedd = Command::new(env!("CARGO_BIN_EXE_gatedd"));
         gatedd.arg("--runtime").arg(place.join("run")).arg("--audit").arg(place.join("records/audit.jsonl"));
+        gatedd.arg("--state").arg(place.join("state"));
         gatedd.arg("--policy-root").arg(place.join("policy")).args(["--supervisors", "spawn"]);
         gatedd.env("DBUS_SYSTEM_BUS_ADDRESS", &bus.address).stdin(Stdio::null());
         gatedd.stdout(File::create(place.join("gatedd.log")).unwrap());

@@ -42,6 +42,7 @@ fn record(session: &str, object: &str, result: &'static str) -> AuditRecord {
             line: 7,
         },
         result,
+        would: None,
         answered_by: "desktop:alice".into(),
         duration_ms: 12,
         scope: Some("exact"),

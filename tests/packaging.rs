@@ -84,6 +84,7 @@ fn files_lie_where_their_readers_look() {
         "/usr/local/lib/systemd/system/gated-session@.service",
         "/usr/local/lib/systemd/system/gated.slice",
         "/usr/local/lib/systemd/user/gated-notify.service",
+        "/usr/local/lib/systemd/user/gated-notify-webhook.service",
         "/usr/local/lib/systemd/user/graphical-session.target.wants/gated-notify.service",
         "/usr/local/lib/systemd/catalog/gated.catalog",
         "/usr/local/lib/sysusers.d/gated.conf",

@@ -86,6 +86,14 @@ impl WordGlob {
         }
     }
 
+    /// A word that fits, with these bytes for each star.
+    pub fn with_stars(&self, star: &[u8]) -> Vec<u8> {
+        match self {
+            WordGlob::Empty => Vec::new(),
+            WordGlob::Glob(glob) => glob.with_stars(star),
+        }
+    }
+
     /// Whether the whole of `word` fits.
     pub fn matches_exactly(&self, word: &[u8]) -> bool {
         self.matches(word, Strictness::Exact)

@@ -10,8 +10,12 @@ pub const REQUESTS_PATH: &str = "/org/gated/Gated1/request";
 pub const AGENT_PATH: &str = "/org/gated/Gated1/Agent";
 
 pub const MANAGER_INTERFACE: &str = "org.gated.Gated1.Manager";
+pub const POLICY_INTERFACE: &str = "org.gated.Gated1.Policy";
+pub const GRANTS_INTERFACE: &str = "org.gated.Gated1.Grants";
 pub const SESSION_INTERFACE: &str = "org.gated.Gated1.Session";
 pub const REQUEST_INTERFACE: &str = "org.gated.Gated1.Request";
+/// At [`MANAGER_PATH`] too.
+pub const STATISTICS_INTERFACE: &str = "org.gated.Gated1.Statistics";
 pub const AGENT_INTERFACE: &str = "org.gated.Gated1.Agent";
 
 /// What every error name begins with.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::decision::{Lifetime, Term, Width};
 use super::id::RequestId;
+use super::notice::Notice;
 use super::path::RawPath;
 use super::request::{Operation, Request};
 
@@ -118,6 +119,15 @@ impl Answer {
         self.allows().is_some()
     }
 
+    /// How far it reaches, if it is about more than the moment.
+    pub fn width(&self) -> Option<Width> {
+        match *self {
+            Answer::Once(width) | Answer::Session(width) | Answer::For(width, _) => Some(width),
+            Answer::Always(width) | Answer::Block(width, _) => Some(width),
+            Answer::Deny | Answer::Split | Answer::Edit(_) => None,
+        }
+    }
+
     /// How far and how long a yes reaches.
     pub fn allows(&self) -> Option<(Width, Term)> {
         match *self {
@@ -150,4 +160,19 @@ pub trait ConsentAgent {
     fn name(&self) -> String;
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a>;
+
+    /// Something that nobody is asked about, between two prompts.
+    fn notice(&mut self, _notice: &Notice) {}
+
+    /// How long a request waits for others that can be put to this agent together with it, asked for each request when it comes.
+    /// Zero, if nothing is said: a person is shown many at once, a program can answer one after the other.
+    fn gathers(&self) -> Gathers {
+        Box::new(|_| Duration::ZERO)
+    }
 }
+
+/// How long a request waits for others, by the request.
+pub type Gathers = Box<dyn Fn(&Request) -> Duration>;
+
+/// How long requests gather that are put to a person: too short to be noticed, long enough for what a program does at once.
+pub const GATHERING: Duration = Duration::from_millis(150);

@@ -98,11 +98,67 @@ pub struct Limits {
     pub longest: Lifetime,
     /// The longest time of [`Lifetime::Until`]; `None`: any.
     pub max_for: Option<Duration>,
+    /// How far answers may reach.
+    pub widths: Widths,
 }
 
 impl Limits {
+    pub const ANY: Limits = Limits { longest: Lifetime::Persistent, max_for: None, widths: Widths::ALL };
     /// Nothing outlives its session.
-    pub const SESSION: Limits = Limits { longest: Lifetime::Session, max_for: None };
+    pub const SESSION: Limits = Limits { longest: Lifetime::Session, ..Limits::ANY };
+
+    /// What holds where both do.
+    pub fn within(self, other: Limits) -> Limits {
+        Limits {
+            longest: self.longest.min(other.longest),
+            max_for: [self.max_for, other.max_for].into_iter().flatten().min(),
+            widths: self.widths.within(other.widths),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits::ANY
+    }
+}
+
+/// A set of widths; [`Width::Exact`] is always in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Widths(u8);
+
+impl Widths {
+    pub const ALL: Widths = Widths(u8::MAX);
+
+    pub fn of(widths: impl IntoIterator<Item = Width>) -> Widths {
+        Widths(widths.into_iter().fold(0, |set, width| set | Widths::bit(width)))
+    }
+
+    pub fn has(self, width: Width) -> bool {
+        width == Width::Exact || self.0 & Widths::bit(width) != 0
+    }
+
+    pub fn within(self, other: Widths) -> Widths {
+        Widths(self.0 & other.0)
+    }
+
+    const fn bit(width: Width) -> u8 {
+        match width {
+            Width::Exact => 1,
+            Width::Directory => 1 << 1,
+            Width::Tree => 1 << 2,
+            Width::Prefix => 1 << 3,
+            Width::Program => 1 << 4,
+            Width::Host => 1 << 5,
+            Width::Domain => 1 << 6,
+        }
+    }
+}
+
+impl Default for Widths {
+    fn default() -> Widths {
+        Widths::ALL
+    }
 }
 
 /// How far an answer reaches from the object that was asked for.

@@ -13,6 +13,7 @@ pub mod id;
 pub mod mask;
 pub mod moment;
 pub mod net;
+pub mod notice;
 pub mod path;
 pub mod procstat;
 pub mod request;

@@ -134,6 +134,11 @@ impl NameGlob {
         self.pieces.iter().all(Vec::is_empty)
     }
 
+    /// A name that fits, with these bytes for each star.
+    pub fn with_stars(&self, star: &[u8]) -> Vec<u8> {
+        self.pieces.join(star)
+    }
+
     /// What every match begins with.
     pub fn beginning(&self) -> &[u8] {
         self.pieces.first().map(Vec::as_slice).unwrap_or_default()

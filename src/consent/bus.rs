@@ -20,12 +20,16 @@ use zbus::{Connection, DBusError, MatchRule, MessageStream, Variant, interface};
 
 use crate::common::bus::{AGENT_PATH, BUS_NAME, MANAGER_INTERFACE, MANAGER_PATH};
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
-use crate::common::details::{Details, Question, answer_to_bus, request_id};
+use crate::common::details::{Details, NoticeDetails, Question, answer_to_bus, request_id};
 use crate::common::id::{RequestId, SessionId};
+use crate::common::notice::Notice;
 
 /// How long to wait before registering again with a daemon that refused; doubled each time up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+
+/// Notices that wait to be shown at the most.
+const NOTICES: usize = 16;
 
 /// What a consent agent tells the daemon of itself.
 #[derive(Clone, Debug)]
@@ -78,6 +82,7 @@ pub struct BusAgent {
     connection: Connection,
     desk: Arc<Desk>,
     arrivals: mpsc::UnboundedReceiver<Arrived>,
+    notices: Option<mpsc::Receiver<Notice>>,
     keeper: AbortHandle,
 }
 
@@ -108,7 +113,8 @@ impl BusAgent {
             Err(error) => return Err(zbus::Error::from(error).into()),
         };
         let (asked, arrivals) = mpsc::unbounded_channel();
-        let desk = Arc::new(Desk::new(asked, owner.clone()));
+        let (heard, notices) = mpsc::channel(NOTICES);
+        let desk = Arc::new(Desk::new(asked, heard, owner.clone()));
         let server = connection.object_server();
         // That of an agent before this one, which is closed.
         let _ = server.remove::<Exported, _>(AGENT_PATH).await;
@@ -122,7 +128,7 @@ impl BusAgent {
         }
         let kept = keep(connection.clone(), registration, Arc::clone(&desk), changes, owner);
         let keeper = tokio::spawn(kept).abort_handle();
-        Ok(BusAgent { connection: connection.clone(), desk, arrivals, keeper })
+        Ok(BusAgent { connection: connection.clone(), desk, arrivals, notices: Some(notices), keeper })
     }
 
     /// The next request; `None` when the connection to the bus is closed. May be dropped and called again.
@@ -130,6 +136,11 @@ impl BusAgent {
         let Arrived { question, reply, withdrawn } = self.arrivals.recv().await?;
         let user = question.user;
         Some(Asked { prompt: question.into(), user, reply, withdrawn })
+    }
+
+    /// What nobody is asked about, for whoever wants to show it; given once. What is not taken off is lost.
+    pub fn take_notices(&mut self) -> Option<mpsc::Receiver<Notice>> {
+        self.notices.take()
     }
 
     /// Tells the daemon not to ask this agent any more. A daemon that is gone does not.
@@ -156,12 +167,20 @@ impl Drop for BusAgent {
 /// agent is gone. What is withdrawn is not shown, or not any longer.
 pub async fn drive(bus: &mut BusAgent, agent: &mut dyn ConsentAgent) -> Result<(), ConsentError> {
     let mut queue = VecDeque::new();
+    let mut notices = bus.take_notices();
     loop {
         let asked = match queue.pop_front() {
             Some(asked) => asked,
-            None => match bus.next().await {
-                Some(asked) => asked,
-                None => return Ok(()),
+            None => tokio::select! {
+                biased;
+                next = bus.next() => match next {
+                    Some(asked) => asked,
+                    None => return Ok(()),
+                },
+                notice = heard(&mut notices) => {
+                    agent.notice(&notice);
+                    continue;
+                }
             },
         };
         let Asked { prompt, reply, mut withdrawn, .. } = asked;
@@ -190,6 +209,17 @@ pub async fn drive(bus: &mut BusAgent, agent: &mut dyn ConsentAgent) -> Result<(
     }
 }
 
+/// The next notice; never if there is none to come.
+async fn heard(notices: &mut Option<mpsc::Receiver<Notice>>) -> Notice {
+    match notices {
+        Some(notices) => match notices.recv().await {
+            Some(notice) => notice,
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
 /// What the object on the bus, the keeper of the registration and the agent share.
 struct Desk(Mutex<State>);
 
@@ -201,11 +231,17 @@ struct State {
     count: u64,
     /// `None` once nobody takes requests any more.
     asked: Option<mpsc::UnboundedSender<Arrived>>,
+    heard: mpsc::Sender<Notice>,
 }
 
 impl Desk {
-    fn new(asked: mpsc::UnboundedSender<Arrived>, owner: Option<OwnedUniqueName>) -> Desk {
-        Desk(Mutex::new(State { owner, open: HashMap::new(), count: 0, asked: Some(asked) }))
+    fn new(asked: mpsc::UnboundedSender<Arrived>, heard: mpsc::Sender<Notice>, owner: Option<OwnedUniqueName>) -> Desk {
+        Desk(Mutex::new(State { owner, open: HashMap::new(), count: 0, asked: Some(asked), heard }))
+    }
+
+    /// One too many is not shown.
+    fn hear(&self, notice: Notice) {
+        let _ = self.state().heard.try_send(notice);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -319,6 +355,21 @@ impl Exported {
         self.desk.check(&header)?;
         let id = request_id(request).map_err(|error| AskError::InvalidRequest(error.to_string()))?;
         self.desk.withdraw(id);
+        Ok(())
+    }
+
+    async fn notice(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+        kind: &str,
+        details: NoticeDetails,
+    ) -> Result<(), AskError> {
+        self.desk.check(&header)?;
+        match details.notice(kind) {
+            Ok(notice) => self.desk.hear(notice),
+            // Of a newer daemon, perhaps; nobody waits.
+            Err(error) => debug!(%error, kind, "a notice that says nothing here"),
+        }
         Ok(())
     }
 

@@ -11,4 +11,5 @@ pub mod plain;
 pub mod script;
 pub mod terminal;
 pub mod told;
+pub mod webhook;
 pub mod words;

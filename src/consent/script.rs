@@ -9,14 +9,16 @@
 //! argv = ["git", "push", "**"] # patterns on its words as in a profile: the first names the program for who reads it
 //! host = ["*.npmjs.org:443"]  # names or addresses with their ports: for connections and listening sockets only
 //! service = "@ssh_agent"      # what is behind a unix socket: for those only
-//! answer = "once"             # deny, once, session
+//! answer = "once"             # deny, once, session, for, always, block, split
+//! for = "1h"                  # how long: of `for` always, of `block` if not for the session: s, m, h, d
 //! scope = "exact"             # exact, directory, tree; of commands exact, prefix, program;
 //!                             # of connections exact, program, host, domain
 //! after = "200ms"             # how long to think: ms, s or m
 //! times = 1                   # how often it answers; absent: always
 //! ```
 //!
-//! The first entry that fits and is not used up answers; what none fits is denied. Unknown keys are errors.
+//! The first entry that fits and is not used up answers; what none fits is denied. Unknown keys are errors. Several requests
+//! that are put as one are answered by an entry that fits each of them; where there is none, each is to be asked by itself.
 
 use std::time::Duration;
 
@@ -25,8 +27,8 @@ use toml::Spanned;
 
 use crate::common::access::Access;
 use crate::common::argv::{ArgvError, ArgvPattern, Place, Strictness};
-use crate::common::consent::{Answer, Asking, ConsentAgent, Prompt};
-use crate::common::decision::Width;
+use crate::common::consent::{Answer, Asking, ConsentAgent, Member, Prompt};
+use crate::common::decision::{Term, Width};
 use crate::common::net::{HostTerm, HostTermError, Service};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
@@ -34,6 +36,9 @@ use crate::common::scope::Pattern;
 
 /// The longest that an entry may think.
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// The longest time that an answer can be for: ten years.
+const MOST: Duration = Duration::from_secs(3653 * 86_400);
 
 /// A script that cannot be used, with line and column from 1; fit for one line on stderr.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +73,9 @@ struct Table {
     argv: Option<Spanned<Vec<Words>>>,
     host: Option<Spanned<Words>>,
     service: Option<Service>,
-    answer: Word,
+    answer: Spanned<Word>,
+    #[serde(rename = "for")]
+    time: Option<Spanned<String>>,
     #[serde(default)]
     scope: Width,
     after: Option<Spanned<String>>,
@@ -89,6 +96,11 @@ enum Word {
     Deny,
     Once,
     Session,
+    For,
+    Always,
+    /// For the session, or for the time that is said.
+    Block,
+    Split,
 }
 
 #[derive(Debug)]
@@ -138,6 +150,24 @@ impl Script {
                     fail(after.span().start, message.to_owned())
                 })
             });
+            let time = table.time.map(|time| {
+                long(time.get_ref()).ok_or_else(|| {
+                    let message = "a time was expected, such as \"90s\", \"10m\", \"8h\" or \"7d\"";
+                    fail(time.span().start, message.to_owned())
+                })
+            });
+            let at = table.answer.span().start;
+            let answer = match (*table.answer.get_ref(), time.transpose()?) {
+                (Word::For, None) => return Err(fail(at, "this answer needs `for`".to_owned())),
+                (Word::For, Some(time)) => Answer::For(table.scope, time),
+                (Word::Block, time) => Answer::Block(table.scope, time.map_or(Term::Session, Term::For)),
+                (_, Some(_)) => return Err(fail(at, "`for` is of the answers `for` and `block`".to_owned())),
+                (Word::Deny, None) => Answer::Deny,
+                (Word::Once, None) => Answer::Once(table.scope),
+                (Word::Session, None) => Answer::Session(table.scope),
+                (Word::Always, None) => Answer::Always(table.scope),
+                (Word::Split, None) => Answer::Split,
+            };
             entries.push(Entry {
                 access: table.access,
                 object: read_pattern(table.object)?,
@@ -145,11 +175,7 @@ impl Script {
                 argv: table.argv.map(read_words).transpose()?,
                 host: table.host.map(read_hosts).transpose()?,
                 service: table.service,
-                answer: match table.answer {
-                    Word::Deny => Answer::Deny,
-                    Word::Once => Answer::Once(table.scope),
-                    Word::Session => Answer::Session(table.scope),
-                },
+                answer,
                 after: after?,
                 left: table.times,
             });
@@ -157,23 +183,50 @@ impl Script {
         Ok(Script { name: format!("script:{file}"), entries })
     }
 
-    /// Takes one use of the first entry that fits.
-    fn choose(&mut self, request: &Request) -> (Answer, Duration) {
-        let fits = |entry: &&mut Entry| {
-            entry.left != Some(0)
-                && entry.access.is_none_or(|access| access == request.access)
-                && entry.object.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
-                && entry.fits_command(request)
-                && entry.fits_host(request)
-                && entry.service.is_none_or(|service| request.service == Some(service))
+    /// Takes one use of the first entry that fits; of a group one for each member, if it is the same entry that fits all.
+    fn choose(&mut self, prompt: &Prompt) -> (Answer, Duration) {
+        let request = prompt.request.as_ref();
+        let first =
+            |request: &Request| self.entries.iter().position(|entry| entry.left != Some(0) && entry.fits(request));
+        let (at, uses) = match &prompt.group {
+            None => (first(request), 1),
+            Some(group) => {
+                let of = |member: &Member| {
+                    let (operation, object) = (member.operation, member.object.clone());
+                    first(&Request { operation, object, ..request.clone() })
+                };
+                let mut each = group.members.iter().map(of);
+                let one = each.next().flatten();
+                // Of what members would reach more counts than their names.
+                let is_whole = group.members.len() == group.count && request.destination.is_none();
+                let is_all = is_whole && each.all(|other| other == one);
+                let uses = u32::try_from(group.count).unwrap_or(u32::MAX);
+                // What is around all of them is more than what is around each.
+                let fits_all = |entry: &Entry| {
+                    entry.answer.width().is_none_or(|width| width == Width::Exact)
+                        && entry.left.is_none_or(|left| left >= uses)
+                };
+                if !is_all || !one.and_then(|at| self.entries.get(at)).is_none_or(fits_all) {
+                    return (Answer::Split, Duration::ZERO);
+                }
+                (one, uses)
+            }
         };
-        let Some(entry) = self.entries.iter_mut().find(fits) else { return (Answer::Deny, Duration::ZERO) };
-        entry.left = entry.left.map(|left| left.saturating_sub(1));
+        let Some(entry) = at.and_then(|at| self.entries.get_mut(at)) else { return (Answer::Deny, Duration::ZERO) };
+        entry.left = entry.left.map(|left| left.saturating_sub(uses));
         (entry.answer.clone(), entry.after)
     }
 }
 
 impl Entry {
+    fn fits(&self, request: &Request) -> bool {
+        self.access.is_none_or(|access| access == request.access)
+            && self.object.as_ref().is_none_or(|pattern| pattern.matches(&request.object))
+            && self.fits_command(request)
+            && self.fits_host(request)
+            && self.service.is_none_or(|service| request.service == Some(service))
+    }
+
     /// Whether what the entry says of a command holds for what would run; always where it says nothing of one.
     fn fits_command(&self, request: &Request) -> bool {
         if self.program.is_none() && self.argv.is_none() {
@@ -209,7 +262,7 @@ impl ConsentAgent for Script {
     }
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {
-        let (answer, after) = self.choose(&prompt.request);
+        let (answer, after) = self.choose(prompt);
         Box::pin(async move {
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
@@ -272,6 +325,20 @@ fn delay(text: &str) -> Option<Duration> {
     (delay <= LONGEST).then_some(delay)
 }
 
+/// Seconds, minutes, hours or days, as a whole number with its unit; not none.
+pub fn long(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit())?);
+    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    number.checked_mul(seconds).map(Duration::from_secs).filter(|time| *time <= MOST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,6 +392,26 @@ mod tests {
         assert_eq!(delay("60m"), Some(LONGEST));
         for wrong in ["", "5", "s", "61m", "-1s", "1h", "99999999999999999999s"] {
             assert_eq!(delay(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn answers_that_last_say_for_how_long() {
+        let read = |lines: &str| Script::parse("a.toml", &format!("[[answer]]\n{lines}\n"), &Places::default());
+        for good in [
+            "answer = \"for\"\nfor = \"1h\"",
+            "answer = \"block\"\nfor = \"7d\"",
+            "answer = \"block\"",
+            "answer = \"always\"",
+            "answer = \"split\"",
+        ] {
+            assert!(read(good).is_ok(), "{good}");
+        }
+        let told = |lines: &str| read(lines).unwrap_err().to_string();
+        assert!(told("answer = \"for\"").starts_with("a.toml:2:10: this answer needs `for`"));
+        assert!(told("answer = \"once\"\nfor = \"1h\"").starts_with("a.toml:2:10: `for` is of"));
+        for wrong in ["0s", "1w", "h", "5000d", ""] {
+            assert!(told(&format!("answer = \"for\"\nfor = \"{wrong}\"")).starts_with("a.toml:3:7: a time"), "{wrong}");
         }
     }
 }

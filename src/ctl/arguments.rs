@@ -21,7 +21,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["session", "new_session"])]
     pub embedded: bool,
 
-    /// Policy of the session: the name of a profile, by default coder, or a file (with a `/`, or ending in `.toml`)
+    /// Policy of the session: the name of a profile, or a file (with a `/`, or ending in `.toml`). Without it the profile
+    /// that matches the command, or else coder
     #[arg(long, value_name = "NAME|FILE", value_parser = profile, conflicts_with = "session")]
     pub profile: Option<ProfileSelector>,
 
@@ -44,6 +45,19 @@ pub struct Arguments {
     /// Run the command as this user instead (name or number; for root only)
     #[arg(long, value_name = "NAME", conflicts_with = "session")]
     pub user: Option<String>,
+
+    /// Ask nothing: allow within the administrator's limits what the profile would ask about or deny, record it, and at the
+    /// end propose a profile that would not have asked
+    #[arg(long, conflicts_with_all = ["session", "service"])]
+    pub learn: bool,
+
+    /// Write the proposed profile to this file, which must not be there yet, instead of reviewing it here
+    #[arg(long, value_name = "FILE", requires = "learn", conflicts_with = "new_session")]
+    pub learn_to: Option<PathBuf>,
+
+    /// Run as a service does: without a terminal, and with nobody to ask here. The profile says what becomes of requests
+    #[arg(long, requires = "profile", conflicts_with_all = ["embedded", "session", "new_session", "consent"])]
+    pub service: bool,
 
     /// Let what listens on this port in the session be reached here, by programs of this machine; with an address of this
     /// machine before it ([ADDRESS:]PORT, 0.0.0.0 for all of them) by others too. Can be given again
@@ -69,7 +83,8 @@ pub struct Arguments {
 
 const AFTER_HELP: &str = "\
 The exit status is the command's own; 128 and the signal's number if a signal ended it; 126 if it cannot be executed, \
-127 if it is not found, 125 if gated-run itself failed.";
+127 if it is not found, 125 if gated-run itself failed. With --service, 78 if the policy does not let it start and 69 if \
+gatedd cannot be reached.";
 
 /// A choice that there is not where gated-run was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,11 +97,6 @@ pub enum ArgumentError {
 }
 
 impl Arguments {
-    /// The profile, without one that was named the one for coding agents.
-    pub fn profile(&self) -> ProfileSelector {
-        self.profile.clone().unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()))
-    }
-
     /// The published addresses, each once.
     pub fn published(&self) -> Vec<SocketAddr> {
         let mut addresses: Vec<SocketAddr> = Vec::with_capacity(self.publish.len());
@@ -99,7 +109,11 @@ impl Arguments {
     }
 
     pub fn consent(&self) -> Consent {
-        self.consent.clone().unwrap_or(Consent::Auto)
+        match &self.consent {
+            _ if self.learn || self.service => Consent::None,
+            Some(consent) => consent.clone(),
+            None => Consent::Auto,
+        }
     }
 
     /// Inside a session the one thing to choose is the command.
@@ -111,6 +125,8 @@ impl Arguments {
             ("events", self.events.is_some()),
             ("session", self.session.is_some()),
             ("new-session", self.new_session),
+            ("learn", self.learn),
+            ("service", self.service),
             ("user", self.user.is_some()),
             ("publish", !self.publish.is_empty()),
             ("pass-fd", !self.pass_fd.is_empty()),

@@ -1,11 +1,11 @@
 //! Who called, and who the tool will be. Runs as the caller; from root it believes sudo's variables (which only root can have
 //! set) as far as the user database agrees with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use nix::unistd::{Uid, User, geteuid, getgrouplist};
+use nix::unistd::{Gid, Group, Uid, User, geteuid, getgrouplist};
 
 use crate::common::path::RawPath;
 use crate::common::wire::Identity;
@@ -75,6 +75,12 @@ impl Caller {
     /// The tool's home as it is, with links followed; one that does not exist as the user database has it.
     pub fn home(&self) -> RawPath {
         std::fs::canonicalize(self.tool.home.as_path()).map_or_else(|_| self.tool.home.clone(), RawPath::from)
+    }
+
+    /// The names of the groups of the tool's user. A group without a name is none that a file could mean.
+    pub fn groups(&self) -> Result<BTreeSet<String>, CallerError> {
+        let named = self.tool.groups.iter().filter_map(|gid| Group::from_gid(Gid::from_raw(*gid)).transpose());
+        Ok(named.map(|group| group.map(|group| group.name)).collect::<Result<_, _>>()?)
     }
 
     /// Where the caller's ssh agent listens, if the tool is theirs: another user's tool has no business with it.

@@ -14,9 +14,11 @@ use tracing::debug;
 
 use super::arguments::{Arguments, EventsTo};
 use super::caller::{Caller, CallerError, Environment};
+use super::choosing::{self, ChoosingError};
 use super::client::{Client, ClientError};
 use super::clientlink;
 use super::exit;
+use super::learning::{self, Ending, LearnError, Learner, Source};
 use super::order::{Directory, Order, OrderError, Passed};
 use super::records::{self, RecordsError};
 use super::relay::SharedScreen;
@@ -29,8 +31,8 @@ use crate::daemon::audit::DEFAULT_PATH;
 use crate::daemon::broker::{Broker, BrokerConfig};
 use crate::daemon::events::Events;
 use crate::daemon::pending::SessionTerms;
-use crate::policy::ProfileSelector;
 use crate::policy::publish::{self, Unpublished};
+use crate::policy::{Context, ProfileSelector};
 use crate::tool::link::Received;
 use crate::tool::privileges::{PrivilegeError, leave_root};
 
@@ -39,6 +41,8 @@ use crate::tool::privileges::{PrivilegeError, leave_root};
 pub enum EmbeddedError {
     #[error(transparent)]
     Caller(#[from] CallerError),
+    #[error(transparent)]
+    Choosing(#[from] ChoosingError),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -51,6 +55,8 @@ pub enum EmbeddedError {
     Unpublished(#[from] Unpublished),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("learned, but nothing is proposed: {0}")]
+    Learn(#[from] LearnError),
     #[error("{0}")]
     Session(String),
     #[error("cannot {what}: {source}")]
@@ -71,12 +77,17 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
     let events = records::open_events(&caller, arguments.events.as_ref())?;
-    let selector = arguments.profile();
-    let profile_file = match &selector {
-        ProfileSelector::File(path) => Some(path.clone()),
-        ProfileSelector::Name(_) => None,
+    let command: Vec<Vec<u8>> = arguments.command.iter().cloned().map(OsStringExt::into_vec).collect();
+    let named = arguments.profile.clone();
+    let profile_file = match &named {
+        Some(ProfileSelector::File(path)) => Some(path.clone()),
+        Some(ProfileSelector::Name(_)) | None => None,
     };
-    let mut profile = start::load_profile(&caller, selector, &directory)?;
+    let program = choosing::program_of(&command, &caller.environment_for(&environment), &directory.path);
+    let (mut profile, chosen) = choosing::profile_for(&caller, named, program, &directory)?;
+    profile.learning = arguments.learn;
+    let base = (ProfileSelector::Name(profile.name.clone()), arguments.learn_to.clone());
+    let context = Context { home: profile.home.clone(), user: caller.tool.name.clone(), cwd: directory.path.clone() };
     let publish = arguments.published();
     publish::check(&profile, &publish)?;
     let consent = arguments.consent();
@@ -89,11 +100,15 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     for note in &profile.notes {
         eprintln!("gated-run: note: {note}");
     }
-    let command: Vec<Vec<u8>> = arguments.command.into_iter().map(OsStringExt::into_vec).collect();
+    chosen.as_deref().map(choosing::announce);
     let order = Order::new(&command, caller.environment_for(&environment), &directory, passed)?;
 
     for address in &publish {
         eprintln!("gated-run: {}", published(*address));
+    }
+    let learner = profile.learning.then(|| Rc::new(RefCell::new(Learner::default())));
+    if profile.learning {
+        eprintln!("gated-run: {}", learning::WARNING);
     }
     let given = Given { publish, ssh_agent: caller.ssh_agent(&environment) };
     let started = start::start(&caller, &profile, &directory, &order, given)?;
@@ -125,6 +140,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
             Some(file) => clientlink::with_signals_blocked(|| Events::to(file)).map_err(step("write events"))?,
             None => Events::none(),
         };
+        let (events, copied) = match &learner {
+            Some(learner) => learning_events(Rc::clone(learner), events),
+            None => (events, None),
+        };
         let (to_broker, from_session) = mpsc::channel(BROKER_DEPTH);
         let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
         let client = Client::new(call, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
@@ -139,7 +158,11 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
             }
             closing
         };
-        Ok::<_, EmbeddedError>(tokio::join!(brokered, client.run(), hear(arrivals, to_broker)))
+        let (closing, ended, failure) = tokio::join!(brokered, client.run(), hear(arrivals, to_broker));
+        if let Some(copied) = copied {
+            copied.take().close();
+        }
+        Ok::<_, EmbeddedError>((closing, ended, failure))
     })?;
     let status = supervisor.wait().map_err(step("wait for the supervisor"))?;
     terminal::restore();
@@ -156,7 +179,25 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         }
         (ended, _) => ended?,
     };
-    Ok(exit::report(ended, &last.borrow()))
+    let status = exit::report(ended, &last.borrow());
+    if let Some(learner) = learner {
+        let (base, to) = base;
+        learning::conclude(Ending { learner: &learner.borrow(), base, context, to: to.as_deref() })?;
+    }
+    Ok(status)
+}
+
+/// Events that are also learned from, and where they go besides.
+fn learning_events(learner: Rc<RefCell<Learner>>, events: Events) -> (Events, Option<Rc<RefCell<Events>>>) {
+    let copied = Rc::new(RefCell::new(events));
+    let copy = Rc::clone(&copied);
+    let told = Events::told(move |event| {
+        if let Ok(line) = serde_json::to_vec(event) {
+            learner.borrow_mut().take(&line, Source::Events);
+        }
+        copy.borrow_mut().emit(event);
+    });
+    (told, Some(copied))
 }
 
 /// Messages held for the broker at the most; a supervisor that sends more waits.

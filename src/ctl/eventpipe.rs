@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tokio::io::unix::AsyncFd;
 use tracing::debug;
 
+use super::learning::{Learner, Source};
 use crate::common::access::Access;
 use crate::common::decision::Outcome;
 use crate::common::id::CallId;
@@ -55,6 +56,24 @@ struct ToldDestination {
     transport: Transport,
 }
 
+/// What is done with events besides.
+#[derive(Debug, Default)]
+pub struct Also {
+    /// Gathers what was seen, where the session learns.
+    pub learner: Option<Learner>,
+    /// Whether denials are told on stderr as they come, each once: nobody reads closing lines of what never ends.
+    pub tells: bool,
+}
+
+/// Lines that are told as they come, at the most.
+const MOST_TOLD: usize = 1024;
+
+/// What was heard until the end of a call.
+pub struct Heard {
+    pub denials: Denials,
+    pub learner: Option<Learner>,
+}
+
 /// Reads a pipe of events.
 pub struct EventPipe {
     /// `None` once the daemon has closed it.
@@ -67,6 +86,8 @@ pub struct EventPipe {
     /// Whether only denials of that call count, or all of the session.
     only_own: bool,
     denials: Denials,
+    also: Also,
+    told: BTreeSet<String>,
     ended: BTreeSet<u32>,
 }
 
@@ -77,6 +98,7 @@ impl EventPipe {
         copy: Events,
         call: Rc<Cell<Option<CallId>>>,
         only_own: bool,
+        also: Also,
     ) -> io::Result<EventPipe> {
         let pipe = match pipe {
             Some(pipe) => {
@@ -92,6 +114,8 @@ impl EventPipe {
             call,
             only_own,
             denials: Denials::default(),
+            also,
+            told: BTreeSet::new(),
             ended: BTreeSet::new(),
         })
     }
@@ -104,11 +128,11 @@ impl EventPipe {
     }
 
     /// After the call's end: reads until that was told, the daemon closes the pipe, or it takes too long.
-    pub async fn finish(self) -> Denials {
+    pub async fn finish(self) -> Heard {
         self.finish_within(FAREWELL).await
     }
 
-    async fn finish_within(mut self, limit: Duration) -> Denials {
+    async fn finish_within(mut self, limit: Duration) -> Heard {
         let told = async {
             while self.pipe.is_some() && self.call.get().is_none_or(|call| !self.ended.contains(&call.0)) {
                 self.some().await;
@@ -118,7 +142,8 @@ impl EventPipe {
             debug!("gatedd did not tell the end of the call");
         }
         self.copy.close();
-        self.denials
+        let denials = if self.also.tells { Denials::default() } else { self.denials };
+        Heard { denials, learner: self.also.learner }
     }
 
     /// Reads once.
@@ -151,6 +176,9 @@ impl EventPipe {
             let rest = self.begun.split_off(end.saturating_add(1));
             let line = std::mem::replace(&mut self.begun, rest);
             self.count(&line);
+            if let Some(learner) = &mut self.also.learner {
+                learner.take(&line, Source::Events);
+            }
             self.copy.pass_on(line);
         }
         if self.begun.len() > MAX_LINE {
@@ -179,6 +207,22 @@ impl EventPipe {
                 service: told.service,
             };
             self.denials.count(&attempt, decision);
+            if self.also.tells {
+                self.tell(&attempt, decision);
+            }
+        }
+    }
+}
+
+impl EventPipe {
+    fn tell(&mut self, attempt: &Attempt<'_>, decision: Outcome) {
+        let mut one = Denials::default();
+        one.count(attempt, decision);
+        for line in one.lines() {
+            if self.told.len() < MOST_TOLD && !self.told.contains(&line) {
+                eprintln!("{line}");
+                self.told.insert(line);
+            }
         }
     }
 }
@@ -196,11 +240,11 @@ mod tests {
             let (reader, mut writer) = std::io::pipe().unwrap();
             let copy = Events::to(copied.reopen().unwrap()).unwrap();
             let call = Rc::new(Cell::new(Some(CallId(call))));
-            let events = EventPipe::new(Some(reader.into()), copy, call, only_own).unwrap();
+            let events = EventPipe::new(Some(reader.into()), copy, call, only_own, Also::default()).unwrap();
             writer.write_all(lines).unwrap();
             // The daemon may keep its end open.
             let kept = patience.map(|_| writer);
-            let denials = events.finish_within(patience.unwrap_or(Duration::MAX)).await;
+            let denials = events.finish_within(patience.unwrap_or(Duration::MAX)).await.denials;
             drop(kept);
             (denials.lines().collect(), std::fs::read(copied.path()).unwrap())
         })

@@ -6,6 +6,10 @@ use crate::common::wire::Ended;
 
 /// gated-run itself failed; one line on stderr says why.
 pub const FAILED: u8 = 125;
+/// With `--service`: the policy, or a setting, does not let it start (`EX_CONFIG` of sysexits.h(3head)).
+pub const CONFIGURATION: u8 = 78;
+/// With `--service`: gatedd cannot be reached (`EX_UNAVAILABLE`).
+pub const UNAVAILABLE: u8 = 69;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 

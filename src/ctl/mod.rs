@@ -3,6 +3,7 @@
 
 pub mod arguments;
 pub mod caller;
+pub mod choosing;
 pub mod client;
 pub mod clientlink;
 pub mod control;
@@ -10,6 +11,7 @@ pub mod embedded;
 pub mod eventpipe;
 pub mod exit;
 pub mod inside;
+pub mod learning;
 pub mod order;
 pub mod ownprofiles;
 pub mod proxies;

@@ -82,7 +82,7 @@ pub fn named_profile(path: &Path) -> Result<(String, String), OwnProfileError> {
 }
 
 /// What is looked at is what is read.
-fn read(path: &Path, uid: u32) -> Result<String, OwnProfileError> {
+pub fn read(path: &Path, uid: u32) -> Result<String, OwnProfileError> {
     let here = || path.to_path_buf();
     let failed = |source| OwnProfileError::File { path: here(), source };
     // A fifo must not hold us up.

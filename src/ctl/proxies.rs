@@ -67,6 +67,55 @@ pub trait Manager {
     fn pending_requests(&self) -> zbus::Result<Vec<OwnedObjectPath>>;
 }
 
+#[zbus::proxy(
+    interface = "org.gated.Gated1.Statistics",
+    default_service = "org.gated.Gated1",
+    default_path = "/org/gated/Gated1"
+)]
+pub trait Statistics {
+    #[zbus(allow_interactive_auth)]
+    fn get(&self, options: Options<'_>) -> zbus::Result<Fields>;
+
+    #[zbus(allow_interactive_auth)]
+    fn write(&self, options: Options<'_>) -> zbus::Result<()>;
+}
+
+#[zbus::proxy(
+    interface = "org.gated.Gated1.Policy",
+    default_service = "org.gated.Gated1",
+    default_path = "/org/gated/Gated1"
+)]
+pub trait Policy {
+    fn explain(&self, session: &str, question: Options<'_>) -> zbus::Result<Vec<String>>;
+
+    fn why(&self, filter: Options<'_>) -> zbus::Result<Vec<String>>;
+
+    #[zbus(allow_interactive_auth)]
+    fn install(&self, kind: &str, name: &str, text: &[u8], options: Options<'_>) -> zbus::Result<String>;
+}
+
+#[zbus::proxy(
+    interface = "org.gated.Gated1.Grants",
+    default_service = "org.gated.Gated1",
+    default_path = "/org/gated/Gated1"
+)]
+pub trait Grants {
+    #[zbus(allow_interactive_auth)]
+    fn add_grant(&self, effect: &str, access: &str, pattern: Options<'_>, options: Options<'_>)
+    -> zbus::Result<Fields>;
+
+    #[zbus(allow_interactive_auth)]
+    fn list_stored(&self, filter: Options<'_>) -> zbus::Result<Vec<Fields>>;
+
+    fn show(&self, grant: &str) -> zbus::Result<Fields>;
+
+    #[zbus(allow_interactive_auth)]
+    fn forget(&self, grant: &str) -> zbus::Result<()>;
+
+    #[zbus(allow_interactive_auth)]
+    fn history(&self, filter: Options<'_>) -> zbus::Result<Vec<Fields>>;
+}
+
 #[zbus::proxy(interface = "org.gated.Gated1.Session", default_service = "org.gated.Gated1")]
 pub trait Session {
     #[zbus(allow_interactive_auth)]

@@ -10,7 +10,7 @@ use clap::Parser;
 
 use super::arguments::{ArgumentError, Arguments};
 use super::embedded::{self, EmbeddedError};
-use super::exit::FAILED;
+use super::exit::{CONFIGURATION, FAILED, UNAVAILABLE};
 use super::inside::{self, InsideError};
 use super::served::{self, ServedError};
 use super::terminal::{self, RestoredAtEnd};
@@ -43,12 +43,25 @@ pub fn main() -> ExitCode {
     };
     terminal::restore_on_panic();
     let _restored = RestoredAtEnd;
+    let is_service = arguments.service;
     match run(arguments) {
         Ok(status) => status,
         Err(error) => {
             terminal::restore();
             eprintln!("gated-run: {error}");
-            ExitCode::from(FAILED)
+            ExitCode::from(if is_service { error.status_of_a_service() } else { FAILED })
+        }
+    }
+}
+
+impl RunError {
+    /// What systemd and whoever reads its status can tell apart.
+    fn status_of_a_service(&self) -> u8 {
+        match self {
+            RunError::Arguments(_) => CONFIGURATION,
+            RunError::Served(error) if error.is_configuration() => CONFIGURATION,
+            RunError::Served(error) if error.is_unavailable() => UNAVAILABLE,
+            _ => FAILED,
         }
     }
 }

@@ -17,10 +17,12 @@ use zbus::Connection;
 
 use super::arguments::{ArgumentError, Arguments, Consent};
 use super::caller::{Caller, CallerError, Environment};
+use super::choosing;
 use super::client::{Client, ClientError};
 use super::clientlink;
-use super::eventpipe::EventPipe;
+use super::eventpipe::{Also, EventPipe, Heard};
 use super::exit;
+use super::learning::{self, Ending, LearnError, Learner};
 use super::order::{self, Directory, Order, OrderError, Passed};
 use super::ownprofiles::{OwnProfileError, named_profile, own_profiles};
 use super::records::{self, Asked, RecordsError};
@@ -29,11 +31,13 @@ use super::service::{Command, Opening, Place, Running, Service, ServiceError};
 use super::start::{Given, published};
 use super::terminal;
 use crate::common::consent::ConsentAgent;
+use crate::common::path::RawPath;
 use crate::consent::bus::{BusAgent, Registration, drive};
 use crate::consent::script::Places;
 use crate::consent::terminal::Own;
 use crate::daemon::events::Events;
-use crate::policy::ProfileSelector;
+use crate::policy::select::DEFAULT;
+use crate::policy::{Context, ProfileSelector};
 use crate::tool::privileges::{PrivilegeError, leave_root};
 
 /// Why there is no exit status of the command's; one line for stderr.
@@ -55,6 +59,10 @@ pub enum ServedError {
     Service(#[from] ServiceError),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("--service has no terminal: standard input, output and error must be something else")]
+    Terminal,
+    #[error("learned, but nothing is proposed: {0}")]
+    Learn(#[from] LearnError),
     #[error("cannot {what}: {source}")]
     Step { what: &'static str, source: io::Error },
 }
@@ -63,9 +71,33 @@ fn step(what: &'static str) -> impl FnOnce(io::Error) -> ServedError {
     move |source| ServedError::Step { what, source }
 }
 
+impl ServedError {
+    /// Whether the policy, or a setting, is what does not let it start: trying again without a change is of no use.
+    pub fn is_configuration(&self) -> bool {
+        matches!(
+            self,
+            ServedError::OwnProfile(_)
+                | ServedError::Terminal
+                | ServedError::Arguments(_)
+                | ServedError::Service(ServiceError::Policy(_) | ServiceError::MayNotRun | ServiceError::NotAllowed(_))
+        )
+    }
+
+    /// Whether the daemon cannot be reached.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self,
+            ServedError::Service(ServiceError::NoBus(_) | ServiceError::NoDaemon(_) | ServiceError::NoAccess)
+        )
+    }
+}
+
 /// Runs the command to its end, or opens a session for others.
 pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let passed = Passed::take(&arguments.pass_fd)?;
+    if arguments.service && terminal::standard_terminals().contains(&true) {
+        return Err(ServedError::Terminal);
+    }
     let environment = Environment::own();
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
@@ -80,29 +112,37 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     if caller.is_root_for_another() {
         leave_root(&caller.invoking, false)?;
     }
-    let (profile, profiles) = match (&arguments.session, arguments.profile()) {
+    let (profile, profiles) = match (&arguments.session, arguments.profile.clone()) {
         (Some(_), _) => Default::default(),
-        (None, ProfileSelector::Name(name)) => (name, own_profiles(&home, caller.tool.uid)?),
-        (None, ProfileSelector::File(path)) => {
+        (None, None) => (None, own_profiles(&home, caller.tool.uid)?),
+        (None, Some(ProfileSelector::Name(name))) => (Some(name), own_profiles(&home, caller.tool.uid)?),
+        (None, Some(ProfileSelector::File(path))) => {
             let mut profiles = own_profiles(&home, caller.tool.uid)?;
             let (path, text) = named_profile(&path)?;
             profiles.insert(path.clone(), text);
-            (path, profiles)
+            (Some(path), profiles)
         }
     };
+    let learning =
+        Learning { caller: &caller, home: home.clone(), directory: directory.path.clone(), arguments: &arguments };
     let place = match &arguments.session {
         Some(session) => Place::Session(session.clone(), directory.path),
         None => Place::New(Opening {
             profile,
+            program: choosing::program_of(&command, &order.start.environment, &directory.path),
             directory: directory.path,
             profiles,
             home,
             user: caller.other_user().map(str::to_owned),
             given: Given { publish: arguments.published(), ssh_agent: caller.ssh_agent(&environment) },
+            learn: arguments.learn,
         }),
     };
     // What is executed, which the person at the terminal may change.
     let last = Rc::new(RefCell::new(command));
+    if arguments.learn {
+        eprintln!("gated-run: {}", learning::WARNING);
+    }
     let runtime = clientlink::runtime().map_err(step("start the runtime"))?;
     if let (true, Place::New(opening)) = (arguments.new_session, &place) {
         let session = runtime.block_on(async { Service::connect().await?.open_session(opening).await })?;
@@ -112,12 +152,13 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     }
     let term = environment.get(b"TERM").map(|term| String::from_utf8_lossy(term).into_owned()).unwrap_or_default();
     let notes = RefCell::default();
-    let (ended, denials) = runtime.block_on(async {
+    let (ended, heard) = runtime.block_on(async {
         let service = Service::connect().await?;
         let (link, running) = hand_over(&service, &order, &place).await?;
-        let Running { session, events, notes: of_policy } = running;
+        let Running { session, events, notes: of_policy, chosen } = running;
         debug!(%session, "gatedd has taken the command");
         tell_published(&arguments.published());
+        chosen.as_deref().map(choosing::announce);
         for note in of_policy {
             eprintln!("gated-run: note: {note}");
         }
@@ -136,8 +177,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
                 Some(somebody.into_agent(&caller.invoking.name, &term, screen, own).map_err(step("use the terminal"))?)
             }
         };
+        let also = Also { learner: arguments.learn.then(Learner::default), tells: arguments.service };
         let only_own = matches!(place, Place::Session(..));
-        let mut events = EventPipe::new(events, copy, client.call(), only_own).map_err(step("read events"))?;
+        let mut events = EventPipe::new(events, copy, client.call(), only_own, also).map_err(step("read events"))?;
         let answering = async {
             if let (Some(registration), Some(agent)) = (registration, agent) {
                 answer(service.connection(), registration, agent, &choice, &notes).await;
@@ -157,10 +199,34 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     for note in notes.into_inner() {
         eprintln!("gated-run: note: {note}");
     }
+    let Heard { denials, learner } = heard;
     for line in denials.lines() {
         eprintln!("{line}");
     }
-    Ok(exit::report(ended?, &last.borrow()))
+    let status = exit::report(ended?, &last.borrow());
+    if let Some(learner) = learner {
+        learning.conclude(&learner)?;
+    }
+    Ok(status)
+}
+
+/// What a proposal is made with.
+struct Learning<'a> {
+    caller: &'a Caller,
+    home: RawPath,
+    directory: RawPath,
+    arguments: &'a Arguments,
+}
+
+impl Learning<'_> {
+    fn conclude(self, learner: &Learner) -> Result<(), LearnError> {
+        let user = self.caller.tool.name.clone();
+        let context = Context { home: self.home, user, cwd: self.directory };
+        // Without a choice of the caller's it is the one that was taken.
+        let taken = || ProfileSelector::Name(learner.profile.clone().unwrap_or_else(|| DEFAULT.to_owned()));
+        let base = self.arguments.profile.clone().unwrap_or_else(taken);
+        learning::conclude(Ending { learner, base, context, to: self.arguments.learn_to.as_deref() })
+    }
 }
 
 fn tell_published(addresses: &[SocketAddr]) {

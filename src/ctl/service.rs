@@ -58,7 +58,10 @@ pub enum ServiceError {
 /// What a session is opened with.
 #[derive(Clone, Debug, Default)]
 pub struct Opening {
-    pub profile: String,
+    /// Without one gatedd finds what matches.
+    pub profile: Option<String>,
+    /// The paths that the program goes by, the one with links followed first.
+    pub program: Vec<RawPath>,
     /// Canonical.
     pub directory: RawPath,
     /// Canonical.
@@ -68,6 +71,8 @@ pub struct Opening {
     /// Another user for the command, for root.
     pub user: Option<String>,
     pub given: Given,
+    /// Whether nothing is asked, and all recorded.
+    pub learn: bool,
 }
 
 /// Where a command is to run.
@@ -102,6 +107,8 @@ pub struct Running {
     pub events: Option<OwnedFd>,
     /// What of the policy has no effect.
     pub notes: Vec<String>,
+    /// Which profile was chosen, and by what.
+    pub chosen: Option<String>,
 }
 
 /// The daemon, on a connection to the system bus.
@@ -166,6 +173,7 @@ impl Service {
         Ok(Running {
             session: session_id(&session).map_err(misunderstood)?,
             events: events.map(OwnedFd::try_from).transpose().map_err(ServiceError::Bus)?,
+            chosen: take::<String>(&mut results, "chosen")?.map(|chosen| plain(&chosen)),
             notes: take::<Vec<String>>(&mut results, "notes")?
                 .unwrap_or_default()
                 .iter()
@@ -177,10 +185,15 @@ impl Service {
 
 fn options_of(opening: &Opening) -> Options<'_> {
     let mut options = Options::from([
-        ("profile", opening.profile.as_str().into()),
         ("directory", Variant::from(opening.directory.as_bytes())),
         ("home", Variant::from(opening.home.as_bytes())),
     ]);
+    if let Some(profile) = &opening.profile {
+        options.insert("profile", profile.as_str().into());
+    }
+    for (key, path) in ["program", "program-called"].into_iter().zip(&opening.program) {
+        options.insert(key, Variant::from(path.as_bytes()));
+    }
     if !opening.profiles.is_empty() {
         let texts = opening.profiles.iter().map(|(name, text)| (name.as_str(), text.as_bytes()));
         options.insert("profiles", Variant::from(texts.collect::<BTreeMap<_, _>>()));
@@ -191,6 +204,9 @@ fn options_of(opening: &Opening) -> Options<'_> {
     }
     if let Some(socket) = &opening.given.ssh_agent {
         options.insert("ssh-agent", Variant::from(socket.as_bytes()));
+    }
+    if opening.learn {
+        options.insert("learn", true.into());
     }
     if let Some(user) = &opening.user {
         options.insert("user", user.as_str().into());

@@ -1,7 +1,6 @@
 //! Everything between a command line and a running supervisor: whose session, with which policy, from where. Runs as root;
 //! opens what the caller names with the caller's own rights.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +16,7 @@ use crate::common::net::{Destination, Transport};
 use crate::common::path::RawPath;
 use crate::common::wire::{self, Ends, FromSession, Launch, Published, ToSession};
 use crate::consent::words;
-use crate::policy::{self, Context, PolicyError, Profile, ProfileSelector};
+use crate::policy::Profile;
 use crate::tool::floor::LOWEST_ABI;
 use crate::tool::link::{self, Link, LinkError};
 use crate::tool::privileges::{PrivilegeError, with_file_rights_of};
@@ -29,8 +28,6 @@ pub enum StartError {
     File { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Order(#[from] OrderError),
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
     #[error("cannot find gated-session: it is neither {} nor {}", beside.display(), installed.display())]
@@ -60,15 +57,6 @@ pub fn as_caller<T>(
         open(path)
     };
     opened.map_err(|source| StartError::File { what, path: path.to_path_buf(), source })
-}
-
-/// Load the profile with the caller's rights, for the tool's user.
-pub fn load_profile(caller: &Caller, selector: ProfileSelector, directory: &Directory) -> Result<Profile, StartError> {
-    let loaded = with_file_rights_of(&caller.invoking, || {
-        let context = Context { home: caller.home(), user: caller.tool.name.clone(), cwd: directory.path.clone() };
-        policy::load(selector, &context, &|path| fs::read_to_string(path))
-    })?;
-    Ok(loaded?)
 }
 
 /// The client's link to a supervisor that it started itself.

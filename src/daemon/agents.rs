@@ -15,9 +15,11 @@ use tracing::{debug, warn};
 
 use super::broker::{Control, Spoken};
 use super::editors::Editors;
+use super::notices::{Notices, Whom};
 use crate::common::access::Level;
-use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
+use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, GATHERING, Gathers, Prompt};
 use crate::common::id::{RequestId, SessionId};
+use crate::common::notice::Notice;
 use crate::common::request::Request;
 
 /// How long a request waits for somebody who could be asked, but in tests.
@@ -36,6 +38,9 @@ pub trait Reach {
 
     /// The request is over; nobody waits for this.
     fn cancel(&self, request: RequestId);
+
+    /// They hear something that nobody is asked about; nobody waits for this.
+    fn notice(&self, _notice: &Notice) {}
 
     /// The person proves who they are (level `authenticate`).
     fn prove<'a>(&'a self) -> Local<'a, bool>;
@@ -62,6 +67,11 @@ impl Speaker {
             None => self.uid == owner,
         }
     }
+
+    /// Whether it is shown to a person, as everything is but what a file answers.
+    fn is_a_person(&self) -> bool {
+        !self.by.starts_with("script:")
+    }
 }
 
 /// One registered agent.
@@ -80,6 +90,7 @@ pub struct Agents {
     list: RefCell<Vec<Rc<Agent>>>,
     next: Cell<u64>,
     changed: watch::Sender<()>,
+    pub(super) notices: Notices,
 }
 
 /// There are too many agents of one user.
@@ -88,7 +99,12 @@ pub struct TooMany;
 
 impl Default for Agents {
     fn default() -> Agents {
-        Agents { list: RefCell::default(), next: Cell::new(1), changed: watch::Sender::new(()) }
+        Agents {
+            list: RefCell::default(),
+            next: Cell::new(1),
+            changed: watch::Sender::new(()),
+            notices: Notices::default(),
+        }
     }
 }
 
@@ -144,6 +160,11 @@ impl Agents {
         self.list.borrow().len()
     }
 
+    /// Those of one user.
+    pub fn count_of(&self, uid: u32) -> usize {
+        self.list.borrow().iter().filter(|agent| agent.speaker.uid == uid).count()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -156,6 +177,18 @@ impl Agents {
     /// The unique names of those who may answer this request.
     pub fn who_may_see(&self, session: &SessionId, owner: u32, request: &Request) -> Vec<String> {
         self.fit(session, owner, request).iter().map(|agent| agent.sender.clone()).collect()
+    }
+
+    /// Tells it to all that are to hear it.
+    pub(super) fn pass_on(&self, whom: &Whom, notice: &Notice) {
+        let hears = |agent: &&Rc<Agent>| match whom {
+            Whom::Session(session, owner) => {
+                agent.session.as_ref().is_none_or(|only| only == session) && agent.speaker.uid == *owner
+            }
+            Whom::Admins => agent.speaker.uid == 0,
+        };
+        let agents: Vec<Rc<Agent>> = self.list.borrow().iter().filter(hears).cloned().collect();
+        agents.iter().for_each(|agent| agent.reach.notice(notice));
     }
 
     fn fit(&self, session: &SessionId, owner: u32, request: &Request) -> Vec<Rc<Agent>> {
@@ -183,6 +216,19 @@ pub struct Asker {
 impl ConsentAgent for Asker {
     fn name(&self) -> String {
         "bus".to_owned()
+    }
+
+    /// As long as somebody of those who are there now takes to look. Where nobody is, requests may wait for whoever lists them.
+    fn gathers(&self) -> Gathers {
+        let (agents, session, owner, queues) = (Rc::clone(&self.agents), self.session.clone(), self.owner, self.queues);
+        Box::new(move |request| {
+            let fit = agents.fit(&session, owner, request);
+            let is_a_person = match fit.is_empty() {
+                true => queues,
+                false => fit.iter().any(|agent| agent.speaker.is_a_person()),
+            };
+            if is_a_person { GATHERING } else { Duration::ZERO }
+        })
     }
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {

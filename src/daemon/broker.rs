@@ -1,10 +1,10 @@
 //! The broker of one session: drives [`Pending`] between the supervisor, the consent agents and the records. Embedded, it
 //! runs in the client's single-threaded runtime; what can block (the disk) is done beside it.
 //!
-//! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, then the supervisor is
-//! told. Without the record an approval becomes a denial.
+//! A decision leaves in this order: it falls in [`Pending`], its record is written and synchronised, what of it outlives the
+//! session is stored, then the supervisor is told. Without the record, or the store, an approval becomes a denial.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, warn};
@@ -20,13 +20,19 @@ use tracing::{debug, error, warn};
 use super::audit::{Audit, AuditRecord};
 use super::denials::Denials;
 use super::events::Events;
+use super::keeping::{Keeper, Nowhere};
 use super::message;
-use super::pending::{AnswerError, BY_BROKER, Effect, Pending, Reused, SessionTerms, Settled};
+use super::muted::{BY_MUTED, Muted};
+use super::newest::{Floors, Newest};
+use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Quota, Reused, SessionTerms, Settled};
 use super::recorder::Recorder;
+use super::statistics::Tally;
+use super::store::Thing;
 use super::view::View;
-use crate::common::consent::{Answer, ConsentAgent, ConsentError, Prompt};
-use crate::common::decision::{Decision, Lifetime, Outcome};
+use crate::common::consent::{Answer, ConsentAgent, ConsentError, Gathers, Prompt};
+use crate::common::decision::{Decision, Effect as Says, Lifetime, Outcome, Width};
 use crate::common::id::{GrantId, RequestId, SessionId};
+use crate::common::request::Request;
 use crate::common::wire::{FromSession, RunningCall, ToSession};
 use crate::policy::Grant;
 
@@ -67,6 +73,9 @@ pub struct Broker {
     events: Events,
     agents: Vec<Box<dyn ConsentAgent>>,
     view: Rc<View>,
+    keeper: Rc<dyn Keeper>,
+    quota: Rc<Quota>,
+    tally: Option<Tally>,
 }
 
 /// An answer that names who gave it.
@@ -85,8 +94,33 @@ pub struct Spoken {
 /// Who waits to hear what came of an answer.
 pub type Heard = oneshot::Sender<Result<(), AnswerError>>;
 
-/// Those whose answers are being recorded, with whether they said yes.
-type Hearing = RefCell<HashMap<RequestId, (bool, Heard)>>;
+/// Those whose answers are being recorded, by the requests that are settled by them.
+type Hearing = RefCell<HashMap<RequestId, Rc<Hears>>>;
+
+/// Somebody who gave an answer.
+struct Hears {
+    said_yes: bool,
+    /// Requests that are still to be recorded.
+    left: Cell<usize>,
+    /// Whether none of them was turned down so far.
+    stands: Cell<bool>,
+    reply: Cell<Option<Heard>>,
+}
+
+impl Hears {
+    /// The end of one of the requests is on record; `is_lost`: what was to outlive the session is not stored.
+    fn recorded(&self, permits: bool, is_lost: bool) {
+        self.stands.set(self.stands.get() && if self.said_yes { permits } else { !is_lost });
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.left.get() == 0
+            && let Some(reply) = self.reply.take()
+        {
+            let end = if self.stands.get() { Ok(()) } else { Err(AnswerError::TurnedDown) };
+            // Whoever answered need not wait to hear of it.
+            let _ = reply.send(end);
+        }
+    }
+}
 
 /// What the rest of the daemon tells a broker.
 #[derive(Debug)]
@@ -94,6 +128,10 @@ pub enum Control {
     Answer(Spoken),
     /// Forget a grant, from the next attempt on.
     Revoke(GrantId),
+    /// One that somebody gave elsewhere, or unasked.
+    Grant(Box<Grant>),
+    /// Answers have to be within this ceiling from now on.
+    Ceiling(Newest),
 }
 
 /// What an agent brought back.
@@ -111,12 +149,28 @@ impl Broker {
         events: Events,
         agents: Vec<Box<dyn ConsentAgent>>,
     ) -> Broker {
-        Broker { config, audit, events, agents, view: Rc::default() }
+        let (keeper, quota) = (Rc::new(Nowhere), Quota::new(MOST_OF_A_USER));
+        Broker { config, audit, events, agents, view: Rc::default(), keeper, quota, tally: None }
+    }
+
+    /// Places for what waits that the user's other sessions take as well.
+    pub fn within(self, quota: Rc<Quota>) -> Broker {
+        Broker { quota, ..self }
     }
 
     /// Let others see what waits, what was granted and what runs.
     pub fn seen_in(self, view: Rc<View>) -> Broker {
         Broker { view, ..self }
+    }
+
+    /// Keep what outlives the session.
+    pub fn kept_by(self, keeper: Rc<dyn Keeper>) -> Broker {
+        Broker { keeper, ..self }
+    }
+
+    /// Count what is decided.
+    pub fn counted_in(self, tally: Tally) -> Broker {
+        Broker { tally: Some(tally), ..self }
     }
 
     /// Serves the session until `from` is closed or the supervisor sends what it must not, and everything decided is
@@ -139,32 +193,38 @@ impl Broker {
         let (settled, settle) = mpsc::unbounded_channel();
         let (out, outgoing) = mpsc::unbounded_channel();
         let alive = self.agents.len();
+        let gathers = self.agents.iter().map(|agent| agent.gathers()).collect();
         let mut asked: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::with_capacity(alive);
         for agent in self.agents {
             asked.push(Box::pin(serve(agent, shown.clone(), reply.clone())));
         }
         drop((shown, reply));
         let config = self.config;
-        let view = Rc::clone(&self.view);
+        let (view, keeper) = (Rc::clone(&self.view), Rc::clone(&self.keeper));
         let records = Recorder::new(config.session.clone(), config.user.clone(), self.audit, self.events);
+        let records = records.counted_in(self.tally);
         let hearing = Hearing::default();
         let desk = Desk {
             config: &config,
             records: &records,
             view: &view,
             hearing: &hearing,
-            pending: Pending::new(),
+            keeper: keeper.as_ref(),
+            muted: Muted::default(),
+            pending: Pending::within(self.quota),
+            gathers,
             prompts,
             settled,
             out: out.clone(),
             alive,
             open: 0,
             current: None,
+            floors: Floors::default(),
         };
         let work = async {
             tokio::join!(
                 desk.serve(from, replies, control),
-                release(settle, out, &records, &view, &hearing),
+                release(settle, out, &records, &view, &hearing, keeper.as_ref()),
                 forward(outgoing, to)
             )
             .0
@@ -229,7 +289,10 @@ struct Desk<'a> {
     records: &'a Recorder,
     view: &'a View,
     hearing: &'a Hearing,
+    keeper: &'a dyn Keeper,
+    muted: Muted,
     pending: Pending,
+    gathers: Vec<Gathers>,
     prompts: watch::Sender<Option<Rc<Prompt>>>,
     settled: mpsc::UnboundedSender<Vec<Settled>>,
     out: mpsc::UnboundedSender<ToSession>,
@@ -238,6 +301,8 @@ struct Desk<'a> {
     /// Agents that may still answer what is shown.
     open: usize,
     current: Option<RequestId>,
+    /// Of a ceiling that is newer than the session.
+    floors: Floors,
 }
 
 impl Desk<'_> {
@@ -293,8 +358,13 @@ impl Desk<'_> {
                 if request.session != *own {
                     return Err(Fault::Session(request.session.clone(), own.clone()));
                 }
+                if self.muted.is_muted(&Thing::of(&request), now()) {
+                    self.deny_unasked(*request);
+                    return Ok(());
+                }
                 let required = self.records.required(&request);
-                let effects = self.pending.ask(*request, now())?;
+                let window = self.gathers.iter().map(|gathers| gathers(&request)).max().unwrap_or(Duration::ZERO);
+                let effects = self.pending.ask_gathering(*request, window, now())?;
                 let at_once = |effect: &Effect| matches!(effect, Effect::Settle(settled) if !settled.asked);
                 if !effects.iter().any(at_once) {
                     self.records.emit(&required);
@@ -306,6 +376,9 @@ impl Desk<'_> {
                 self.apply(effects);
             }
             FromSession::Record(record) => {
+                if let Some(grant) = record.grant {
+                    self.keeper.used(grant);
+                }
                 let written = self.records.record(&record);
                 // A supervisor that is gone needs no word.
                 let _ = self.out.send(ToSession::Recorded(record.number, written));
@@ -329,10 +402,16 @@ impl Desk<'_> {
     fn reply(&mut self, reply: Reply) {
         let current = self.current == Some(reply.request);
         match reply.result {
-            Ok(answer) => match self.pending.answer(reply.request, answer, &reply.by, false, now()) {
-                Ok(effects) => self.apply(effects),
-                Err(error) => debug!(request = %reply.request, by = reply.by, %error, "an answer came to nothing"),
-            },
+            Ok(answer) => {
+                let asked = self.asked(reply.request);
+                match self.pending.answer(reply.request, answer.clone(), &reply.by, false, now()) {
+                    Ok(effects) => {
+                        self.heard(asked.as_deref(), &answer, &reply.by);
+                        self.apply(effects);
+                    }
+                    Err(error) => debug!(request = %reply.request, by = reply.by, %error, "an answer came to nothing"),
+                }
+            }
             Err(error) => {
                 warn!(by = reply.by, %error, "no answer");
                 let gone = matches!(error, ConsentError::Gone(_));
@@ -351,10 +430,12 @@ impl Desk<'_> {
         match told {
             Control::Answer(Spoken { request, answer, by, authenticated, reply }) => {
                 let says_yes = answer.says_yes();
-                match self.pending.answer(request, answer, &by, authenticated, now()) {
+                let asked = self.asked(request);
+                match self.pending.answer(request, answer.clone(), &by, authenticated, now()) {
                     Ok(effects) => {
+                        self.heard(asked.as_deref(), &answer, &by);
                         if let Some(reply) = reply {
-                            self.hearing.borrow_mut().insert(request, (says_yes, reply));
+                            self.hear(&effects, &by, says_yes, reply);
                         }
                         self.apply(effects);
                     }
@@ -367,11 +448,79 @@ impl Desk<'_> {
                     }
                 }
             }
+            Control::Grant(grant) => {
+                if grant.effect == Says::Allow {
+                    self.muted.end();
+                }
+                let _ = self.out.send(ToSession::Grant(grant.encode()));
+                self.view.granted(*grant);
+            }
             Control::Revoke(id) => {
                 self.view.revoked(id);
                 let _ = self.out.send(ToSession::Revoke(id));
             }
+            Control::Ceiling(newest) => {
+                self.floors.replace(&newest.floors);
+                self.pending.limit(&self.config.session, newest.limits);
+            }
         }
+    }
+
+    /// The request behind an answer, where it was asked by itself.
+    fn asked(&self, id: RequestId) -> Option<Rc<Request>> {
+        let prompts = self.view.prompts.borrow();
+        let prompt = prompts.iter().find(|prompt| prompt.id == id && prompt.group.is_none())?;
+        Some(Rc::clone(&prompt.request))
+    }
+
+    /// Counts an answer. A person who says no three times is not asked the same again for a while; a script says so as often
+    /// as it is asked.
+    fn heard(&mut self, asked: Option<&Request>, answer: &Answer, by: &str) {
+        let Some(request) = asked else { return };
+        self.keeper.answered(request, answer, by);
+        let thing = Thing::of(request);
+        if answer.says_yes() {
+            self.muted.allowed(&thing);
+        } else if matches!(answer, Answer::Deny | Answer::Block(..))
+            && !by.starts_with("script:")
+            && self.muted.denied(&thing, now())
+        {
+            self.records.muted(request);
+        }
+    }
+
+    /// What nobody is asked about for a while.
+    fn deny_unasked(&self, request: Request) {
+        let settled = Settled {
+            request: Rc::new(request),
+            outcome: Outcome::Denied,
+            lifetime: Lifetime::Attempt,
+            width: Width::Exact,
+            grant: None,
+            authenticated: false,
+            by: BY_MUTED.to_owned(),
+            edited: None,
+            waited: Duration::ZERO,
+            asked: false,
+        };
+        // The other half lives as long as this one.
+        let _ = self.settled.send(vec![settled]);
+    }
+
+    /// Has whoever answered hear of it when the last of what is settled by it is on record.
+    fn hear(&self, effects: &[Effect], by: &str, said_yes: bool, reply: Heard) {
+        let settled = effects.iter().filter_map(|effect| match effect {
+            Effect::Settle(settled) if settled.by == by => Some(settled.request.id),
+            _ => None,
+        });
+        let settled: Vec<RequestId> = settled.collect();
+        let left = Cell::new(settled.len().max(1));
+        let hears = Rc::new(Hears { said_yes, left, stands: Cell::new(true), reply: Cell::new(Some(reply)) });
+        if settled.is_empty() {
+            // It is asked in another way from here on.
+            hears.recorded(true, false);
+        }
+        self.hearing.borrow_mut().extend(settled.into_iter().map(|id| (id, Rc::clone(&hears))));
     }
 
     /// Denies what is shown while nobody is left to answer it, and what comes next the same way.
@@ -388,7 +537,10 @@ impl Desk<'_> {
         self.carry_out(effects);
         self.deny_if_nobody();
         let session = &self.config.session;
-        self.view.show(&self.pending.leads(session), || self.pending.prompts(session));
+        let leads = self.pending.leads(session);
+        let (pending, keeper) = (&mut self.pending, self.keeper);
+        let prompts = || pending.prompts(session, now()).into_iter().map(|prompt| informed(keeper, prompt)).collect();
+        self.view.show(&leads, prompts);
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -398,13 +550,14 @@ impl Desk<'_> {
                 Effect::Show(prompt) => {
                     self.current = Some(prompt.id);
                     self.open = self.alive;
-                    self.prompts.send_replace(Some(Rc::from(prompt)));
+                    let prompt = informed(self.keeper, *prompt);
+                    self.prompts.send_replace(Some(Rc::new(prompt)));
                 }
                 Effect::Withdraw(_) => {
                     self.current = None;
                     self.prompts.send_replace(None);
                 }
-                Effect::Settle(settled) => batch.push(*settled),
+                Effect::Settle(settled) => batch.push(self.floors.uphold(*settled)),
             }
         }
         if !batch.is_empty() {
@@ -412,6 +565,12 @@ impl Desk<'_> {
             let _ = self.settled.send(batch);
         }
     }
+}
+
+/// A prompt with what is known of earlier answers.
+fn informed(keeper: &dyn Keeper, prompt: Prompt) -> Prompt {
+    let suggestion = keeper.suggestion(&prompt);
+    Prompt { suggestion, ..prompt }
 }
 
 async fn controlled(control: Option<&mut mpsc::UnboundedReceiver<Control>>) -> Option<Control> {
@@ -428,6 +587,7 @@ async fn release(
     records: &Recorder,
     view: &View,
     hearing: &Hearing,
+    keeper: &dyn Keeper,
 ) {
     let mut decided: Vec<Vec<Settled>> = Vec::new();
     // What fell while the disk was at work goes together: one more synchronisation for all of it.
@@ -436,8 +596,18 @@ async fn release(
         let audit = Arc::clone(&records.audit);
         let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.line(settled)).collect();
         let written = tokio::task::spawn_blocking(move || write_all(audit.as_ref(), &lines)).await.unwrap_or_default();
+        let stands =
+            |at: usize, settled: &Settled| !settled.outcome.permits() || written.get(at).copied().unwrap_or(false);
+        let recorded = batch.iter().enumerate().filter(|(at, settled)| stands(*at, settled));
+        let mut kept = keep(keeper, recorded.filter_map(|(_, settled)| settled.grant.as_ref())).await;
         for (at, mut settled) in batch.into_iter().enumerate() {
-            if settled.outcome.permits() && !written.get(at).copied().unwrap_or(false) {
+            let lasting = settled.grant.as_ref().and_then(|grant| kept.get_mut(&grant.id));
+            // A no that cannot be stored holds for the session, which is not what whoever said it wanted.
+            let is_lost = matches!(lasting, Some(None));
+            if let Some(Some(grant)) = lasting {
+                settled.grant = Some(Rc::clone(grant));
+            }
+            if settled.outcome.permits() && (is_lost || !written.get(at).copied().unwrap_or(false)) {
                 settled = Settled {
                     outcome: Outcome::NotPermitted,
                     lifetime: Lifetime::Attempt,
@@ -457,14 +627,27 @@ async fn release(
                 let _ = to.send(ToSession::Decided(decision(&settled)));
             }
             let heard = hearing.borrow_mut().remove(&settled.request.id);
-            if let Some((said_yes, heard)) = heard {
-                let stands = !said_yes || settled.outcome.permits();
-                // Whoever answered need not wait to hear of it.
-                let _ = heard.send(if stands { Ok(()) } else { Err(AnswerError::TurnedDown) });
+            if let Some(heard) = heard {
+                heard.recorded(settled.outcome.permits(), is_lost);
             }
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Stores those of the grants that outlive the session, each once; by its name what became of it.
+async fn keep(keeper: &dyn Keeper, grants: impl Iterator<Item = &Rc<Grant>>) -> HashMap<GrantId, Option<Rc<Grant>>> {
+    let mut lasting: Vec<Rc<Grant>> = Vec::new();
+    for grant in grants.filter(|grant| grant.lifetime > Lifetime::Session) {
+        if !lasting.iter().any(|known| known.id == grant.id) {
+            lasting.push(Rc::clone(grant));
+        }
+    }
+    if lasting.is_empty() {
+        return HashMap::new();
+    }
+    let ids: Vec<GrantId> = lasting.iter().map(|grant| grant.id).collect();
+    ids.into_iter().zip(keeper.keep(lasting).await).collect()
 }
 
 /// Which of the records are on disk.

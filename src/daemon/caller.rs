@@ -41,6 +41,8 @@ pub struct Caller {
     pub process: OwnedFd,
     /// Whether it runs inside a session, or in any other pid namespace below the daemon's.
     pub inside: bool,
+    /// The system's unit that it is part of.
+    pub unit: Option<String>,
 }
 
 /// Why a caller is not known, and is refused.
@@ -89,8 +91,8 @@ impl Caller {
                 process
             }
         };
-        let inside = place(process.as_fd(), pid, uid)?;
-        Ok(Caller { sender, uid, pid, process, inside })
+        let Found { inside, unit } = place(process.as_fd(), pid, uid)?;
+        Ok(Caller { sender, uid, pid, process, inside, unit })
     }
 
     /// Whether the process that connected has ended. Others may hold its connection still.
@@ -111,8 +113,15 @@ fn open(pid: u32) -> Result<OwnedFd, Unidentified> {
     pidfd_open(number, PidfdFlags::empty()).map_err(|_| Unidentified::Gone(pid))
 }
 
-/// Whether a process is inside a session. `process` is a pidfd of the process with this number and uid.
-fn place(process: BorrowedFd<'_>, pid: u32, uid: u32) -> Result<bool, Unidentified> {
+/// Where a process is.
+#[derive(Debug)]
+struct Found {
+    inside: bool,
+    unit: Option<String>,
+}
+
+/// Where a process is: inside a session, or not. `process` is a pidfd of the process with this number and uid.
+fn place(process: BorrowedFd<'_>, pid: u32, uid: u32) -> Result<Found, Unidentified> {
     let unreadable = |error| Unidentified::Proc(pid, error);
     // Of the descriptor itself, so that it needs no number that could be used again.
     let pids = read(&format!("/proc/self/fdinfo/{}", process.as_raw_fd())).and_then(|text| pids(&text));
@@ -122,7 +131,8 @@ fn place(process: BorrowedFd<'_>, pid: u32, uid: u32) -> Result<bool, Unidentifi
     }
     let status = read(&format!("/proc/{pid}/status")).map_err(unreadable)?;
     let uids = field(&status, "Uid:").map_err(unreadable)?;
-    let below = read(&format!("/proc/{pid}/cgroup")).and_then(|text| is_of_session(&text)).map_err(unreadable)?;
+    let cgroups = read(&format!("/proc/{pid}/cgroup")).map_err(unreadable)?;
+    let below = is_of_session(&cgroups).map_err(unreadable)?;
     // The process was there all the time, so the two files were its own.
     if has_ended(process) {
         return Err(Unidentified::Gone(pid));
@@ -130,7 +140,29 @@ fn place(process: BorrowedFd<'_>, pid: u32, uid: u32) -> Result<bool, Unidentifi
     if !uids.contains(&i64::from(uid)) {
         return Err(Unidentified::Another(pid));
     }
-    Ok(below || pids.len() > 1 || is_supervisor(&status))
+    let inside = below || pids.len() > 1 || is_supervisor(&status);
+    Ok(Found { inside, unit: unit_of(&cgroups) })
+}
+
+/// The unit of the system's manager that a process with these lines of /proc/PID/cgroup, cgroups(7), is part of: the first
+/// name on the way that is no slice. It is that manager's word alone, since the units of a user's own are below `user@UID.service`.
+pub fn unit_of(cgroups: &[u8]) -> Option<String> {
+    // Of several hierarchies systemd's own, or the only one.
+    let lines =
+        cgroups.split(|&byte| byte == b'\n').map(|line| line.splitn(3, |&byte| byte == b':').collect::<Vec<_>>());
+    let path = lines.filter_map(|fields| match fields.as_slice() {
+        [b"0", b"", path] => Some((true, path.to_vec())),
+        [_, b"name=systemd", path] => Some((false, path.to_vec())),
+        _ => None,
+    });
+    let (_, path) = path.min_by_key(|(is_unified, _)| *is_unified)?;
+    let names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+    let unit = names.skip_while(|name| name.ends_with(b".slice")).take(1).find(|name| {
+        [b".service".as_slice(), b".scope", b".socket", b".mount", b".swap"].iter().any(|kind| name.ends_with(kind))
+    })?;
+    // A name that the kernel could take for its own has a line before it (systemd's cg_escape).
+    let unit = str::from_utf8(unit).ok()?;
+    Some(unit.strip_prefix('_').unwrap_or(unit).to_owned())
 }
 
 /// Whether a process with this /proc/PID/status is a supervisor, by its name, which nobody else can change. It makes the
@@ -216,6 +248,28 @@ mod tests {
     }
 
     #[test]
+    fn the_unit_is_the_first_name_that_is_no_slice() {
+        let cases = [
+            ("0::/system.slice/ci-hook.service\n", Some("ci-hook.service")),
+            ("0::/system.slice/system-ci\\x2dhook.slice/ci-hook@7.service/inner\n", Some("ci-hook@7.service")),
+            ("0::/ci.slice/ci-hook.service", Some("ci-hook.service")),
+            ("0::/system.slice/_tasks.service", Some("tasks.service")),
+            ("4:memory:/x.service\n1:name=systemd:/system.slice/a.service\n0::/\n", Some("a.service")),
+            // What a user's own manager calls its units is the user's word.
+            ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/ci-hook.service", Some("user@1000.service")),
+            ("0::/user.slice/user-1000.slice/session-2.scope/ci-hook.service", Some("session-2.scope")),
+            ("0::/system.slice/inner/ci-hook.service", None),
+            ("0::/", None),
+            ("0::/../system.slice/ci-hook.service", None),
+            ("0::/system.slice", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(unit_of(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_supervisor_is_known_by_its_name() {
         assert!(is_supervisor(b"Name:\tgated-session\nUmask:\t0022\n"));
         for other in ["", "Name:\tgated-sessions\n", "Umask:\t0022\nName:\tgated-session\n", "Name:\tx\n"] {
@@ -238,7 +292,7 @@ mod tests {
         let pid = child.id();
         let process = open(pid).unwrap();
         let uid = rustix::process::getuid().as_raw();
-        assert!(!place(process.as_fd(), pid, uid).unwrap());
+        assert!(!place(process.as_fd(), pid, uid).unwrap().inside);
         assert!(matches!(place(process.as_fd(), pid, uid + 1), Err(Unidentified::Another(_))));
         assert!(matches!(place(process.as_fd(), pid + 1, uid), Err(Unidentified::Another(_))));
         child.kill().unwrap();

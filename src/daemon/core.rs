@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,20 +14,26 @@ use tracing::{info, warn};
 
 use super::agents::{Agents, Reach, Speaker, TooMany};
 use super::audit::Audit;
-use super::broker::Control;
+use super::endings::Endings;
 use super::engine::Engine;
+use super::install::Machine;
 use super::live::{Live, State};
 use super::message;
+use super::notices::Whom;
 use super::orders::{Caller, Refusal};
+use super::pending::{MOST_OF_A_USER, Quota};
 use super::policyfiles::Snapshot;
 use super::rendezvous::Rendezvous;
 use super::state::Shelf;
+use super::statistics::Statistics;
+use super::store::Store;
 use super::users::{self};
-use super::view::{Held, View};
+use super::view::View;
 use super::watchers::{Sight, Watchers};
 use crate::common::access::{Access, Level};
 use crate::common::bus::action;
 use crate::common::id::{CallId, GrantId, RequestId, SessionId};
+use crate::common::notice::Notice;
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::policy::sockets::Services;
@@ -52,12 +58,16 @@ pub struct Setting {
     pub rendezvous: Rc<Rendezvous>,
     pub audit: Arc<dyn Audit>,
     pub shelf: Shelf,
+    /// Answers that outlive their sessions.
+    pub store: Store,
     /// Where supervisors find the daemon again.
     pub socket: PathBuf,
     /// How long a request waits for somebody who could be asked: [`super::agents::NOBODY_YET`].
     pub nobody_yet: Duration,
     /// Files and directories of gated's own that no session may change.
     pub own: Vec<RawPath>,
+    /// Where policy is installed.
+    pub machine: Machine,
     /// Reads policy anew.
     pub read_policy: Box<dyn Fn() -> Result<Snapshot, PolicyError>>,
 }
@@ -68,6 +78,10 @@ pub struct Core {
     pub policy: RefCell<Rc<Snapshot>>,
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
+    pub statistics: Statistics,
+    /// The file that they are written to for monitoring.
+    pub(super) metrics: RefCell<Option<PathBuf>>,
+    pub(super) endings: Rc<Endings>,
     pub sessions: RefCell<BTreeMap<SessionId, Rc<Live>>>,
     pub(super) requests: RefCell<BTreeMap<RequestId, Numbered>>,
     /// Those that waited, the oldest first. Who knows such an id was shown it.
@@ -75,22 +89,30 @@ pub struct Core {
     /// Sessions that are being started, by their user.
     pub(super) starting: RefCell<BTreeMap<u32, usize>>,
     pub(super) next_request: Cell<u64>,
+    /// Places for requests that wait, by user.
+    quotas: RefCell<BTreeMap<u32, Weak<Quota>>>,
     changes: RefCell<Option<mpsc::UnboundedSender<Change>>>,
 }
 
 impl Core {
-    pub fn new(setting: Setting) -> Result<Rc<Core>, PolicyError> {
+    pub fn new(mut setting: Setting) -> Result<Rc<Core>, PolicyError> {
         let policy = (setting.read_policy)()?;
+        let statistics = Statistics::default();
+        setting.audit = statistics.watch(setting.audit);
         Ok(Rc::new(Core {
             setting,
             policy: RefCell::new(Rc::new(policy)),
             agents: Rc::default(),
             watchers: Rc::default(),
+            statistics,
+            metrics: RefCell::default(),
+            endings: Rc::default(),
             sessions: RefCell::default(),
             requests: RefCell::default(),
             over: RefCell::default(),
             starting: RefCell::default(),
             next_request: Cell::new(1),
+            quotas: RefCell::default(),
             changes: RefCell::default(),
         }))
     }
@@ -116,17 +138,28 @@ impl Core {
     }
 
     /// Policy anew; what is broken leaves the last good one in force.
-    pub fn reload(&self, caller: &Caller) -> Result<(), Refusal> {
+    pub async fn reload(&self, caller: &Caller) -> Result<(), Refusal> {
         caller.outside()?;
         if !caller.has(action::EDIT_POLICY) {
             return Err(Refusal::Needs(action::EDIT_POLICY));
         }
-        Ok(self.reread()?)
+        Ok(self.reread().await?)
     }
 
-    pub fn reread(&self) -> Result<(), PolicyError> {
-        let snapshot = (self.setting.read_policy)()?;
+    /// The same for whoever need not be asked. Sessions that run keep their profile; what is answered in them is held against
+    /// the new ceiling once this returns.
+    pub async fn reread(&self) -> Result<(), PolicyError> {
+        let snapshot = match (self.setting.read_policy)() {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
+                self.agents.notice(Whom::Admins, Notice::policy(error.to_string()));
+                return Err(error);
+            }
+        };
         *self.policy.borrow_mut() = Rc::new(snapshot);
+        self.impose_on_all().await;
+        info!(MESSAGE_ID = message::RELOADED, "policy is read again");
         Ok(())
     }
 
@@ -232,45 +265,6 @@ impl Core {
         Ok((verdict.level, policy.rule(&verdict), grant))
     }
 
-    /// Grants that the caller may see, with their sessions.
-    pub fn grants(&self, caller: &Caller, only: Option<&SessionId>) -> Result<Vec<(Rc<Live>, Held)>, Refusal> {
-        caller.outside()?;
-        let sessions = match only {
-            Some(id) => vec![self.managed(caller, id)?],
-            None => self.visible(caller),
-        };
-        let of = |live: Rc<Live>| {
-            let grants = live.view.grants.borrow().clone();
-            grants.into_iter().filter(|held| !held.grant.is_over()).map(move |held| (Rc::clone(&live), held))
-        };
-        Ok(sessions.into_iter().flat_map(of).collect())
-    }
-
-    /// From the next attempt on.
-    pub fn revoke(&self, caller: &Caller, grant: Option<GrantId>) -> Result<u32, Refusal> {
-        caller.outside()?;
-        let mut revoked: u32 = 0;
-        let mut foreign = false;
-        let all: Vec<Rc<Live>> = self.sessions.borrow().values().cloned().collect();
-        for live in all {
-            let mine = live.owner() == caller.uid || caller.has(action::MANAGE_SESSIONS);
-            let fits: Vec<GrantId> = live.view.grants.borrow().iter().map(|held| held.grant.id).collect();
-            for id in fits.into_iter().filter(|id| grant.is_none_or(|wanted| wanted == *id)) {
-                if !mine {
-                    foreign = true;
-                } else if live.control.send(Control::Revoke(id)).is_ok() {
-                    info!(GATED_SESSION = %live.id(), grant = %id, by = caller.uid, "revoked");
-                    revoked = revoked.saturating_add(1);
-                }
-            }
-        }
-        match (grant, revoked) {
-            (Some(_), 0) if foreign => Err(Refusal::Needs(action::MANAGE_SESSIONS)),
-            (Some(_), 0) => Err(Refusal::NoGrant),
-            _ => Ok(revoked),
-        }
-    }
-
     pub fn watch(&self, caller: &Caller, session: Option<&SessionId>, all: bool) -> Result<OwnedFd, Refusal> {
         caller.outside()?;
         let sight = match session {
@@ -292,6 +286,18 @@ impl Core {
         self.pending_changed(live.id());
         self.watchers.end(live.id());
         self.report(Change::SessionRemoved(live.id().clone()));
+    }
+
+    /// The places for what waits in all sessions of a user.
+    pub(super) fn quota_of(&self, uid: u32) -> Rc<Quota> {
+        let mut quotas = self.quotas.borrow_mut();
+        quotas.retain(|_, quota| quota.strong_count() > 0);
+        let known = quotas.get(&uid).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let quota = Quota::new(MOST_OF_A_USER);
+            quotas.insert(uid, Rc::downgrade(&quota));
+            quota
+        })
     }
 
     pub(super) fn view_for(self: &Rc<Self>, id: &SessionId) -> Rc<View> {

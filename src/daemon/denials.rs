@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::endings::Sentence;
 use crate::common::access::Access;
 use crate::common::decision::Outcome;
 use crate::common::mask;
@@ -150,12 +151,8 @@ impl Denials {
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         let told = self.lines.iter().map(|Line { what, outcome, times }| {
             let times = if *times > 1 { format!(" ({times} times)") } else { String::new() };
-            let why = match outcome {
-                Outcome::Denied => "the person who was asked said no",
-                Outcome::Timeout => "nobody answered in time",
-                _ => "it is not permitted here",
-            };
-            format!("gated: denied: {what}{times}: {why}; this is final, do not retry")
+            let hint = Sentence::of(*outcome).map(Sentence::hint).unwrap_or_default();
+            format!("gated: denied: {what}{times}: {hint}")
         });
         told.chain((self.more > 0).then(|| format!("gated: denied: {} more; all final, do not retry", self.more)))
     }

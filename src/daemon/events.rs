@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::record::{self, Exec, Reach, Rule};
+use crate::common::notice::Deed;
 
 /// Lines that wait for a slow reader.
 pub const BACKLOG: usize = 1024;
@@ -23,7 +24,7 @@ pub const BACKLOG: usize = 1024;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One line. `event` is `call_started`, `consent_required`, `consent_decided`, `denied`, `allowed_by_grant`,
-/// `notified`, `call_ended`.
+/// `notified`, `learned`, `muted`, `call_ended`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Event {
     /// UTC, RFC 3339 with microseconds.
@@ -61,6 +62,9 @@ pub struct Event {
     /// The words of an audit record's `result`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<&'static str>,
+    /// Of `learned`: what policy would have said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<&'static str>,
     /// The command that somebody wrote instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edited: Option<Vec<String>>,
@@ -70,6 +74,12 @@ pub struct Event {
     pub lifetime: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Of what did not happen: why, and what follows, in words for who tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Of the rule; told to the session's user alone, by `gatedctl why`.
+    #[serde(skip)]
+    pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<u64>,
     /// How a call ended: its exit code …
@@ -81,6 +91,18 @@ pub struct Event {
     /// … or the errno of an execve(2) that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec_errno: Option<i32>,
+}
+
+impl Event {
+    /// What was done and is to be told, if it is that.
+    pub fn notified(&self) -> Option<Deed> {
+        Some(Deed {
+            program: self.program.clone()?,
+            access: serde_json::from_value(self.access.filter(|_| self.event == "notified")?.into()).ok()?,
+            operation: serde_json::from_value(self.operation?.into()).ok()?,
+            object: self.object.clone()?,
+        })
+    }
 }
 
 /// Where events go.

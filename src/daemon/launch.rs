@@ -14,13 +14,17 @@ use super::agents::Asker;
 use super::broker::{Broker, BrokerConfig};
 use super::core::Core;
 use super::events::Events;
+use super::lasting::{SessionKeeper, profile_key};
 use super::link::{Outgoing, Served, Socket};
 use super::live::{FAREWELL, Live, State};
 use super::message;
+use super::notices::Whom;
 use super::orders::Refusal;
 use super::pending::SessionTerms;
 use super::rendezvous::Arrived;
 use super::state::Kept;
+use super::store::Holder;
+use crate::common::notice::{Kind, Notice};
 use crate::common::path::RawPath;
 use crate::common::wire::{self, Ends, FromSession, Launch, Published, Rendezvous, ToSession};
 use crate::policy::model::NoConsentAgent;
@@ -60,6 +64,8 @@ impl Core {
         // From here on a caller that goes away, an error and a crash leave something to take down.
         let unfinished = Unfinished { core: Rc::clone(self), kept: Some(kept.clone()) };
         self.setting.shelf.keep(&kept)?;
+        let holder = Holder { uid: kept.user.uid, profile: profile_key(&profile) };
+        let lasting = self.lasting_for(&holder, &profile);
         let published = Published::all(&given.publish, &kept.user.name)?;
         let launch = Launch {
             version: wire::VERSION,
@@ -73,7 +79,7 @@ impl Core {
             home: Some(home),
             ends,
             publish: published.clone(),
-            grants: Vec::new(),
+            grants: lasting.iter().map(Grant::encode).collect(),
             ssh_agent: given.ssh_agent,
             rendezvous: Some(Rendezvous {
                 socket: RawPath::from(self.setting.socket.clone()),
@@ -88,8 +94,11 @@ impl Core {
         for Published { grant, address, by } in published {
             live.view.granted(Grant::published(grant, address, &by));
         }
+        lasting.into_iter().for_each(|grant| live.view.granted(grant));
         unfinished.finish();
         self.sessions.borrow_mut().insert(id.clone(), Rc::clone(&live));
+        // What was answered while it was built.
+        self.reconcile(&live);
         self.report(super::core::Change::SessionAdded(id.clone()));
         info!(
             MESSAGE_ID = message::SESSION_STARTED,
@@ -125,6 +134,7 @@ impl Core {
             let live = Rc::new(Live::new(kept, profile, State::Lost, self.view_for(&id)));
             self.sessions.borrow_mut().insert(id.clone(), Rc::clone(&live));
             self.report(super::core::Change::SessionAdded(id));
+            self.impose(&live).await;
             let (back, is_back) = oneshot::channel();
             waits.push(is_back);
             tokio::task::spawn_local(Rc::clone(self).take_back(live, back));
@@ -157,6 +167,8 @@ impl Core {
         if let Some(resumed) = hello.resumed {
             live.view.resume(&resumed);
         }
+        // What was revoked while it had no daemon, and what was granted.
+        self.reconcile(&live);
         live.state.set(State::Running);
         info!(GATED_SESSION = %live.id(), "a session is taken over");
         self.serve(&live, socket.serve());
@@ -208,7 +220,7 @@ impl Core {
                 max_per_minute: live.profile.prompt.max_per_minute,
                 home: live.profile.home.clone(),
                 limits: live.profile.grants.limits(),
-                keeps_answers: false,
+                keeps_answers: true,
                 knows_people: true,
             },
         };
@@ -222,9 +234,19 @@ impl Core {
             queues: live.profile.prompt.no_consent_agent == NoConsentAgent::Queue,
         };
         let (watchers, id, owner) = (Rc::clone(&self.watchers), live.id().clone(), live.owner());
-        let events = Events::told(move |event| watchers.tell(&id, owner, event));
+        let (agents, endings) = (Rc::clone(&self.agents), Rc::clone(&self.endings));
+        let events = Events::told(move |event| {
+            endings.hear(owner, event);
+            watchers.tell(&id, owner, event);
+            if let Some(deed) = event.notified() {
+                agents.notice(Whom::Session(id.clone(), owner), Notice::of(Kind::Notify, &id, deed));
+            }
+        });
         Broker::new(config, Arc::clone(&self.setting.audit), events, vec![Box::new(asker)])
+            .within(self.quota_of(live.owner()))
             .seen_in(Rc::clone(&live.view))
+            .kept_by(Rc::new(SessionKeeper::new(self, live)))
+            .counted_in(self.statistics.tally(live.owner()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a caller's order to a session, or to a further call of one: who may, under which policy. Runs as root in the daemon,
 //! on its one thread; opens no file of the caller's.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -17,10 +18,8 @@ use crate::common::id::{NoRandomness, SessionId, Token};
 use crate::common::path::RawPath;
 use crate::common::wire::{Ends, Start, ToSession};
 use crate::policy::publish;
+use crate::policy::select::Circumstances;
 use crate::policy::{Context, ProfileSelector};
-
-/// The profile of who names none.
-const DEFAULT_PROFILE: &str = "coder";
 
 /// Sessions of one user at the most, but for root.
 const MOST_OF_A_USER: usize = 256;
@@ -29,7 +28,7 @@ impl Core {
     /// A session that waits for calls until it is stopped.
     pub async fn open_session(self: &Rc<Self>, caller: &Caller, opening: Opening) -> Result<SessionId, Refusal> {
         caller.outside()?;
-        let live = self.open(caller, opening, Ends::WhenStopped).await?;
+        let (live, _) = self.open(caller, opening, Ends::WhenStopped).await?;
         Ok(live.id().clone())
     }
 
@@ -37,14 +36,14 @@ impl Core {
     pub async fn run(self: &Rc<Self>, caller: &Caller, order: Order) -> Result<Ran, Refusal> {
         caller.outside()?;
         let is_new = matches!(order.into, Into::New(_));
-        let live = match order.into {
+        let (live, chosen) = match order.into {
             Into::Session(id) => {
                 let live = self.sessions.borrow().get(&id).cloned().ok_or(Refusal::NoSession)?;
                 // What runs in a session runs as its user, with what that user was granted.
                 if live.owner() != caller.uid && !caller.is_root() {
                     return Err(Refusal::NoSession);
                 }
-                live
+                (live, None)
             }
             Into::New(opening) => self.open(caller, opening, Ends::WithFirstCall).await?,
         };
@@ -54,7 +53,7 @@ impl Core {
             // It would wait for its first call for ever.
             live.stop.notify_one();
         }
-        ordered
+        ordered.map(|ran| Ran { chosen, ..ran })
     }
 
     async fn order(
@@ -70,10 +69,16 @@ impl Core {
         let starts = live.starts.borrow().clone().ok_or(Refusal::NoSession)?;
         let outgoing = Outgoing { message: ToSession::Start(Box::new(start)), fds };
         starts.send(outgoing).await.map_err(|_| Refusal::NoSession)?;
-        Ok(Ran { session: live.id().clone(), events, notes: live.profile.notes.clone() })
+        Ok(Ran { session: live.id().clone(), events, notes: live.profile.notes.clone(), chosen: None })
     }
 
-    async fn open(self: &Rc<Self>, caller: &Caller, opening: Opening, ends: Ends) -> Result<Rc<Live>, Refusal> {
+    /// With what is to be said of how the profile was chosen.
+    async fn open(
+        self: &Rc<Self>,
+        caller: &Caller,
+        opening: Opening,
+        ends: Ends,
+    ) -> Result<(Rc<Live>, Option<String>), Refusal> {
         let known = self.user_of(caller, opening.user).await?;
         let policy = Rc::clone(&self.policy.borrow());
         if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
@@ -82,20 +87,40 @@ impl Core {
         let _starting = Starting::new(self, known.identity.uid)?;
         let home = opening.home.clone().unwrap_or_else(|| known.identity.home.clone());
         let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
-        let name = opening.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
+        let learns = opening.learn;
+        let may_have_own = known.identity.uid == 0 || caller.is_root() || policy.ceiling().may_write_profiles();
+        let is_own =
+            |name: &String| name.starts_with('/') || opening.profiles.contains_key(name) && !policy.has_profile(name);
+        if let Some(name) = opening.profile.as_ref().filter(|name| !may_have_own && is_own(name)) {
+            return Err(Refusal::OwnProfile(name.clone()));
+        }
+        let own = if may_have_own { opening.profiles } else { BTreeMap::new() };
+        let (name, chosen) = match opening.profile {
+            Some(name) => (name, None),
+            None => {
+                let unit = caller.unit.clone();
+                let circumstances = Circumstances { program: opening.program, unit, groups: known.groups.clone() };
+                let choice = policy.select(&own, &context, &circumstances)?;
+                let told = choice.told();
+                (choice.name, told)
+            }
+        };
         let selector = match name.starts_with('/') {
             // Of those that came with the call; no file is opened.
             true => ProfileSelector::File(PathBuf::from(&name)),
             false => ProfileSelector::Name(name.clone()),
         };
-        let mut profile = policy.load(selector, &opening.profiles, &context)?;
+        let mut profile = policy.load(selector, &own, &context)?;
         if name.starts_with('/') {
             profile.protect(RawPath::from(PathBuf::from(name)));
         }
+        profile.learning = learns;
+        policy.ceiling().cover(&mut profile, &context, &known.groups)?;
         publish::check(&profile, &opening.publish)?;
         for path in &self.setting.own {
             profile.protect(path.clone());
         }
+        self.hold_denied_reads(known.identity.uid, &mut profile);
         let kept = Kept {
             session: self.new_id()?,
             user: known.identity,
@@ -108,7 +133,7 @@ impl Core {
         };
         // Also where the caller names none: the supervisor refuses a home that leads elsewhere than the policy believes.
         let given = Given { publish: opening.publish, ssh_agent: opening.ssh_agent };
-        self.launch(kept, profile, home, ends, given).await
+        Ok((self.launch(kept, profile, home, ends, given).await?, chosen))
     }
 
     fn new_id(&self) -> Result<SessionId, NoRandomness> {

@@ -5,12 +5,15 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use super::state::StateError;
+use super::store::StoreError;
 use super::users::UserError;
 use crate::common::id::{NoRandomness, SessionId};
 use crate::common::path::RawPath;
 use crate::common::wire::Start;
 use crate::policy::PolicyError;
 use crate::policy::publish::Unpublished;
+use crate::policy::select::SelectError;
+use crate::policy::unasked::Refused;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub struct Caller {
     pub sender: String,
     /// Whether it is a process of a session.
     pub is_inside: bool,
+    /// The system's unit that it is part of.
+    pub unit: Option<String>,
     /// What polkit said yes to, for this one call.
     pub elevated: BTreeSet<&'static str>,
 }
@@ -50,6 +55,13 @@ pub enum Refusal {
     NotAuthorized,
     #[error("may_run does not name this user")]
     MayNotRun,
+    #[error(
+        "{0} is a profile of your own, which the administrator's ceiling.toml does not let sessions have: \
+         may_write_profiles = false"
+    )]
+    OwnProfile(String),
+    #[error(transparent)]
+    Selection(#[from] SelectError),
     #[error("there is no such session")]
     NoSession,
     #[error("there is no such request")]
@@ -73,13 +85,20 @@ pub enum Refusal {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Unasked(#[from] Refused),
+    #[error(transparent)]
     Randomness(#[from] NoRandomness),
 }
 
 /// What a session is opened with.
 #[derive(Clone, Debug, Default)]
 pub struct Opening {
+    /// Without one it is found by what matches.
     pub profile: Option<String>,
+    /// The paths that the program goes by, with links followed and without.
+    pub program: Vec<RawPath>,
     pub directory: RawPath,
     /// The caller's home as it is, with links followed; the supervisor checks it.
     pub home: Option<RawPath>,
@@ -91,6 +110,8 @@ pub struct Opening {
     pub publish: Vec<SocketAddr>,
     /// Where the caller's ssh agent listens.
     pub ssh_agent: Option<RawPath>,
+    /// Whether what would be asked is allowed and recorded, within the ceiling.
+    pub learn: bool,
 }
 
 /// A command for a session.
@@ -114,4 +135,6 @@ pub struct Ran {
     pub events: Option<OwnedFd>,
     /// What the profile names that this version does not hold.
     pub notes: Vec<String>,
+    /// Which profile was chosen, and by what, where it is not everybody's.
+    pub chosen: Option<String>,
 }

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::common::path::RawPath;
 use crate::policy::ceiling;
 use crate::policy::load::{self, FOLDERS, MAX_FILE, USER_FOLDER};
+use crate::policy::select::{Choice, Circumstances, SelectError, select};
 use crate::policy::{Ceiling, Context, PolicyError, Profile, ProfileSelector};
 
 /// Files in the folders of the machine.
@@ -76,20 +77,44 @@ impl Snapshot {
     /// Reads and checks everything below `root`, which is `/` but in tests. Files and folders must be `owner`'s, which is
     /// root but in tests, and writable for nobody else.
     pub fn read(root: &Path, owner: u32) -> Result<Snapshot, PolicyError> {
+        Snapshot::read_with(root, owner, None)
+    }
+
+    /// The same as if one file had this text already.
+    pub fn read_with(root: &Path, owner: u32, change: Option<(&Path, &str)>) -> Result<Snapshot, PolicyError> {
         let mut snapshot = Snapshot::default();
-        for folder in ceiling::FOLDERS {
-            if let Some(folder) = Folder::open(root, Path::new(folder), owner)? {
-                snapshot.files.extend(folder.read(ceiling::FILE)?.map(|text| (folder.path.join(ceiling::FILE), text)));
-            }
-        }
+        snapshot.read_ceiling(root, owner)?;
         for folder in FOLDERS {
             if let Some(folder) = Folder::open(root, Path::new(folder), owner)? {
                 folder.read_profiles(&mut snapshot.files)?;
             }
         }
+        snapshot.files.extend(change.map(|(path, text)| (path.to_owned(), text.to_owned())));
         snapshot.ceiling = Ceiling::load(&|path| snapshot.find(path))?;
         snapshot.check()?;
         Ok(snapshot)
+    }
+
+    /// The ceiling alone, read as [`Snapshot::read`] does.
+    pub fn of_ceiling(root: &Path, owner: u32) -> Result<Snapshot, PolicyError> {
+        let mut snapshot = Snapshot::default();
+        snapshot.read_ceiling(root, owner)?;
+        snapshot.ceiling = Ceiling::load(&|path| snapshot.find(path))?;
+        Ok(snapshot)
+    }
+
+    fn read_ceiling(&mut self, root: &Path, owner: u32) -> Result<(), PolicyError> {
+        for folder in ceiling::FOLDERS {
+            if let Some(folder) = Folder::open(root, Path::new(folder), owner)? {
+                self.files.extend(folder.read(ceiling::FILE)?.map(|text| (folder.path.join(ceiling::FILE), text)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The limit on every session.
+    pub fn ceiling(&self) -> &Ceiling {
+        &self.ceiling
     }
 
     /// Whether the ceiling lets this user, a member of these groups, start sessions. Not to be asked about root, who may.
@@ -106,18 +131,40 @@ impl Snapshot {
         context: &Context,
     ) -> Result<Profile, PolicyError> {
         let own = OwnFiles::new(own)?;
-        let folder = context.home.as_path().join(USER_FOLDER);
-        let read = |path: &Path| {
-            let of_user = || {
-                let name = path.strip_prefix(&folder).ok()?.to_str()?.strip_suffix(".toml")?;
-                own.named.get(name)
-            };
-            match own.paths.get(path).or_else(of_user) {
-                Some(&text) if !is_of_machine(path) => Ok(text.to_owned()),
-                _ => self.find(path),
-            }
+        load::load(selector, context, &|path| self.read_for(path, &own, context))
+    }
+
+    /// The name of the profile whose `match` fits, of the same files.
+    pub fn select(
+        &self,
+        own: &BTreeMap<String, String>,
+        context: &Context,
+        circumstances: &Circumstances,
+    ) -> Result<Choice, SelectError> {
+        let own = OwnFiles::new(own)?;
+        let names = self.names().into_iter().chain(own.named.keys().copied()).map(str::to_owned).collect();
+        select(&names, context, circumstances, &|path| self.read_for(path, &own, context))
+    }
+
+    /// Whether the machine has a profile of this name, one that masks among them.
+    pub fn has_profile(&self, name: &str) -> bool {
+        self.names().contains(name) || load::BUILT_IN.iter().any(|(own, _)| *own == name)
+    }
+
+    fn names(&self) -> BTreeSet<&str> {
+        let profiles = self.files.keys().filter(|path| path.file_name() != Some(ceiling::FILE.as_ref()));
+        profiles.filter_map(|path| path.file_stem()?.to_str()).collect()
+    }
+
+    fn read_for(&self, path: &Path, own: &OwnFiles<'_>, context: &Context) -> io::Result<String> {
+        let of_user = || {
+            let name = path.strip_prefix(context.home.as_path().join(USER_FOLDER)).ok()?;
+            own.named.get(name.to_str()?.strip_suffix(".toml")?)
         };
-        load::load(selector, context, &read)
+        match own.paths.get(path).or_else(of_user) {
+            Some(&text) if !is_of_machine(path) => Ok(text.to_owned()),
+            _ => self.find(path),
+        }
     }
 
     fn find(&self, path: &Path) -> io::Result<String> {
@@ -128,9 +175,7 @@ impl Snapshot {
     fn check(&self) -> Result<(), PolicyError> {
         let home = RawPath::from("/home/gated-check");
         let context = Context { cwd: home.join(b"project"), home, user: "gated-check".to_owned() };
-        let profiles = self.files.keys().filter(|path| path.file_name() != Some(ceiling::FILE.as_ref()));
-        let names: BTreeSet<&str> = profiles.filter_map(|path| path.file_stem()?.to_str()).collect();
-        for name in names {
+        for name in self.names() {
             match self.load(ProfileSelector::Name(name.to_owned()), &BTreeMap::new(), &context) {
                 Ok(_) | Err(PolicyError::Masked { .. }) => {}
                 Err(error) => return Err(error),
@@ -217,7 +262,8 @@ fn is_null(state: &Stat) -> bool {
         && (rustix::fs::major(state.st_rdev), rustix::fs::minor(state.st_rdev)) == (1, 3)
 }
 
-fn check_owner(state: &Stat, owner: u32) -> io::Result<()> {
+/// Whether a file or folder is one of the owner's that nobody else may write.
+pub(super) fn check_owner(state: &Stat, owner: u32) -> io::Result<()> {
     if state.st_uid != owner {
         return Err(wrong(format!("owned by user {}; {owner} was expected", state.st_uid)));
     }

@@ -22,11 +22,14 @@ use super::bus::agent::release;
 use super::bus::service::{self, ServiceError};
 use super::core::{Core, Setting};
 use super::engine::{Engine, Spawning, Units};
+use super::install::Machine;
 use super::log;
 use super::message;
+use super::metrics;
 use super::policyfiles::Snapshot;
 use super::rendezvous::{self, Rendezvous};
 use super::state::{Shelf, StateError};
+use super::store::{Store, StoreError};
 use crate::common::path::RawPath;
 use crate::policy::{PolicyError, ceiling};
 
@@ -51,6 +54,14 @@ pub struct Arguments {
     /// Below which /etc/gated, /run/gated and /usr/lib/gated are read
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     pub policy_root: PathBuf,
+
+    /// Where answers are kept that outlive their sessions
+    #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/gated")]
+    pub state: PathBuf,
+
+    /// A file for monitoring to which what happens is counted (OpenMetrics), every 15 seconds
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
 
     /// Who starts supervisors
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Supervisors::Auto)]
@@ -78,6 +89,8 @@ enum DaemonError {
     Policy(#[from] PolicyError),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error("the store of lasting answers: {0}")]
+    Store(#[from] StoreError),
     #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
@@ -142,9 +155,11 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
         rendezvous: Rc::clone(&rendezvous),
         audit: Arc::new(JournaledLog { log: AuditLog::open(&arguments.audit)?, journal }),
         shelf,
+        store: Store::open(&arguments.state)?,
         socket: socket.clone(),
         nobody_yet: NOBODY_YET,
         own: own_files(&arguments),
+        machine: Machine { root: arguments.policy_root.clone(), owner: 0 },
         read_policy: Box::new(move || Snapshot::read(&policy_root, 0)),
     })?;
 
@@ -153,6 +168,11 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     tokio::task::spawn_local(rendezvous.serve(listener));
     tokio::task::spawn_local(reload_on_hangup(Rc::clone(&core)).map_err(step("listen to signals"))?);
     tokio::task::spawn_local(feed_watchdog());
+    let attended = Rc::clone(&core);
+    tokio::task::spawn_local(async move { attended.setting.store.attend().await });
+    if let Some(file) = arguments.metrics {
+        tokio::task::spawn_local(metrics::keep(Rc::clone(&core), file));
+    }
 
     // With a bus first: an engine may need it for a session that is lost.
     let connection = connect().await?;
@@ -164,6 +184,9 @@ async fn run(arguments: Arguments) -> Result<(), DaemonError> {
     }
     let connection = bus.borrow().clone();
     notify(&[NotifyState::Stopping]);
+    if let Err(error) = core.setting.store.write_uses().await {
+        warn!(%error, "uses and answers are not counted on the disk");
+    }
     info!("gatedd ends; sessions live on");
     if let Some(connection) = connection {
         release(&connection, &core.agents.senders()).await;
@@ -219,7 +242,8 @@ fn own_files(arguments: &Arguments) -> Vec<RawPath> {
         ["gatedd", "gated-session", "gated-notify", "gated-run", "gatedctl"].map(|name| own.with_file_name(name));
     let records = arguments.audit.parent().map(Path::to_path_buf);
     let policy = ceiling::FOLDERS.map(|folder| arguments.policy_root.join(folder.trim_start_matches('/')));
-    let all = programs.into_iter().chain([arguments.runtime.clone()]).chain(records).chain(policy);
+    let all =
+        programs.into_iter().chain([arguments.runtime.clone(), arguments.state.clone()]).chain(records).chain(policy);
     all.filter_map(|path| std::fs::canonicalize(path).ok()).map(RawPath::from).collect()
 }
 
@@ -237,12 +261,8 @@ fn reload_on_hangup(core: Rc<Core>) -> std::io::Result<impl Future<Output = ()>>
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
         while hangup.recv().await.is_some() {
-            match core.reread() {
-                Ok(()) => info!(MESSAGE_ID = message::RELOADED, "policy is read again"),
-                Err(error) => {
-                    warn!(MESSAGE_ID = message::RELOAD_FAILED, GATED_ERROR = %error, "policy is broken; the last good one stays in force");
-                }
-            }
+            // What is wrong is in the log.
+            let _ = core.reread().await;
         }
     })
 }

@@ -8,9 +8,11 @@ use tracing::error;
 
 use super::audit::{Audit, AuditRecord};
 use super::denials::{Attempt, Denials};
+use super::endings::Sentence;
 use super::events::{Event, Events};
 use super::pending::Settled;
 use super::record::{self, Exec, Reach, Rule, Tool};
+use super::statistics::Tally;
 use crate::common::access::Level;
 use crate::common::decision::Outcome;
 use crate::common::id::{CallId, SessionId};
@@ -27,11 +29,17 @@ pub struct Recorder {
     pub audit: Arc<dyn Audit>,
     events: RefCell<Events>,
     denials: RefCell<Denials>,
+    /// Where they are counted as well.
+    tally: Option<Tally>,
 }
 
 impl Recorder {
     pub fn new(session: SessionId, user: String, audit: Arc<dyn Audit>, events: Events) -> Recorder {
-        Recorder { session, user, audit, events: RefCell::new(events), denials: RefCell::default() }
+        Recorder { session, user, audit, events: RefCell::new(events), denials: RefCell::default(), tally: None }
+    }
+
+    pub fn counted_in(self, tally: Option<Tally>) -> Recorder {
+        Recorder { tally, ..self }
     }
 
     /// The end of the records: waits for the events as [`Events::close`] does.
@@ -66,6 +74,21 @@ impl Recorder {
     /// The event of a request that waits for an answer.
     pub fn required(&self, request: &Request) -> Event {
         self.of_request("consent_required", request)
+    }
+
+    /// What is not asked again for a while.
+    pub fn muted(&self, request: &Request) {
+        self.emit(&self.of_request("muted", request));
+        tracing::info!(
+            MESSAGE_ID = super::message::REQUEST_MUTED,
+            GATED_SESSION = %self.session,
+            GATED_REQUEST = %request.id,
+            GATED_USER = self.user,
+            GATED_PROGRAM = record::path(&request.who.program),
+            GATED_OPERATION = request.operation.as_str(),
+            GATED_OBJECT = record::path(&request.object),
+            "turned down three times; denied without a question for a while"
+        );
     }
 
     fn event(&self, event: &'static str, call: CallId) -> Event {
@@ -111,6 +134,7 @@ impl Recorder {
             service: request.service.map(Service::as_str),
             rule: Rule::of(&request.rule),
             result: settled.outcome.as_str(),
+            would: None,
             edited: edited(settled),
             answered_by: settled.by.clone(),
             duration_ms: milliseconds(settled),
@@ -137,6 +161,7 @@ impl Recorder {
             service: told.service.map(Service::as_str),
             rule: Rule::of(&told.rule),
             result: told.outcome.as_str(),
+            would: learned(told).then(|| told.level.as_str()),
             edited: None,
             answered_by: told.by.clone(),
             duration_ms: 0,
@@ -149,10 +174,14 @@ impl Recorder {
         }
         let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
         self.denials.borrow_mut().count(&Attempt::from(told), outcome);
+        if let Some(tally) = &self.tally {
+            tally.recorded(told, outcome);
+        }
         let event = match outcome {
             Outcome::Granted => "allowed_by_grant",
             // What a rule says notify of was done already, and somebody is to hear of it.
             Outcome::Allowed if told.level == Level::Notify => "notified",
+            Outcome::Allowed if learned(told) => "learned",
             Outcome::Allowed | Outcome::Approved | Outcome::Cancelled | Outcome::Edited => return written.is_ok(),
             Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
         };
@@ -169,6 +198,7 @@ impl Recorder {
             service: line.service,
             rule: Some(line.rule),
             decision: Some(outcome.as_str()),
+            would: line.would,
             by: Some(line.answered_by),
             ..self.event(event, told.call)
         });
@@ -179,9 +209,14 @@ impl Recorder {
     pub fn tell(&self, settled: &Settled) {
         let request = &settled.request;
         self.denials.borrow_mut().count(&Attempt::from(request.as_ref()), settled.outcome);
+        if let Some(tally) = &self.tally {
+            tally.settled(settled);
+        }
         let permits = settled.outcome.permits();
         self.emit(&Event {
             decision: Some(settled.outcome.as_str()),
+            hint: Sentence::of(settled.outcome).map(Sentence::hint),
+            reason: request.rule.reason.clone(),
             edited: edited(settled),
             scope: permits.then(|| settled.width.as_str()),
             lifetime: permits.then(|| settled.lifetime.as_str()),
@@ -190,6 +225,11 @@ impl Recorder {
             ..self.of_request(if settled.asked { "consent_decided" } else { "denied" }, request)
         });
     }
+}
+
+/// Whether this went through only because its session learns.
+fn learned(told: &Record) -> bool {
+    told.outcome == Outcome::Allowed && told.level > Level::Notify
 }
 
 fn edited(settled: &Settled) -> Option<Vec<String>> {

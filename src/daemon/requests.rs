@@ -1,6 +1,6 @@
 //! Requests that wait, as callers know them: who may see and answer which. Runs as root in the daemon, on its one thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tracing::info;
@@ -113,10 +113,12 @@ impl Core {
     /// What waits in a session has changed.
     pub(super) fn pending_changed(self: &Rc<Self>, id: &SessionId) {
         let live = self.sessions.borrow().get(id).cloned();
-        let prompts: BTreeMap<RequestId, Prompt> =
-            live.iter().flat_map(|live| live.view.prompts.borrow().clone()).map(|prompt| (prompt.id, prompt)).collect();
+        let waiting: BTreeSet<RequestId> = live
+            .iter()
+            .flat_map(|live| live.view.prompts.borrow().iter().map(|prompt| prompt.id).collect::<Vec<_>>())
+            .collect();
         let mut requests = self.requests.borrow_mut();
-        let gone = |known: &RequestId, (_, session, _): &mut Numbered| session == id && !prompts.contains_key(known);
+        let gone = |known: &RequestId, (_, session, _): &mut Numbered| session == id && !waiting.contains(known);
         for (request, (number, _, told)) in requests.extract_if(.., gone) {
             let mut over = self.over.borrow_mut();
             if over.len() >= MOST_OVER {
@@ -126,7 +128,8 @@ impl Core {
             self.report(Change::RequestRemoved(number, told));
         }
         let Some(live) = live else { return };
-        for (request, prompt) in &prompts {
+        for prompt in live.view.prompts.borrow().iter() {
+            let request = &prompt.id;
             if requests.contains_key(request) {
                 continue;
             }

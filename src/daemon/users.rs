@@ -49,7 +49,9 @@ fn known(user: User) -> Result<Known, UserError> {
     // A name of the user database has no NUL.
     let name = CString::new(user.name.as_bytes()).unwrap_or_default();
     let groups = getgrouplist(&name, user.gid)?;
-    let names = groups.iter().filter_map(|gid| Group::from_gid(*gid).ok().flatten()).map(|group| group.name).collect();
+    // A group that has no name is none that a file could mean; one that cannot be looked up may be.
+    let named = groups.iter().filter_map(|gid| Group::from_gid(*gid).transpose());
+    let names = named.map(|group| group.map(|group| group.name)).collect::<Result<_, _>>()?;
     let identity = Identity {
         uid: user.uid.as_raw(),
         gid: user.gid.as_raw(),

@@ -109,6 +109,13 @@ impl CommandScope {
             && self.version == execution.version
     }
 
+    /// Whether it denies a command of its program with these words behind the name, if that is what it does.
+    pub(super) fn denies(&self, words: &[&[u8]], cwd: &RawPath) -> bool {
+        let own = self.argv.iter().skip(1).map(Untrusted::as_bytes);
+        let begins = own.clone().zip(words).all(|(own, given)| own == *given) && own.clone().count() <= words.len();
+        begins && (self.width != Width::Exact || own.count() == words.len()) && self.is_at(cwd)
+    }
+
     fn has_words<'a>(&self, given: impl Iterator<Item = &'a [u8]>) -> bool {
         let mut given = given.fuse();
         let begins = self.argv.iter().all(|own| given.next() == Some(own.as_bytes()));
@@ -187,4 +194,22 @@ fn prefix(program: &[u8], words: &[&[u8]]) -> Option<usize> {
         false if is_git => None,
         false => Some(words.len()),
     }
+}
+
+/// How many words a rule keeps of a command line like this, so that it means what begins alike; `None` where what follows
+/// the first words may be anything, or says nothing: then it is all of them.
+pub(super) fn known_beginning(program: &[u8], words: &[Vec<u8>]) -> Option<usize> {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let is_git = program == b"git" || base(words.first().copied().unwrap_or_default()) == b"git";
+    if !is_git && !is_listed(NEVER_WHOLE, program, &words) {
+        return None;
+    }
+    prefix(program, &words)
+}
+
+/// Whether a rule may mean all that this program can be given.
+pub(super) fn may_be_whole(program: &[u8], words: &[Vec<u8>]) -> bool {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let is_git = program == b"git" || base(words.first().copied().unwrap_or_default()) == b"git";
+    !is_git && !is_runner(program, &words) && !is_listed(NEVER_WHOLE, program, &words)
 }

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use crate::common::access::Level;
+use crate::common::access::{Access, Level};
 use crate::common::exec::Command;
 use crate::common::id::CallId;
 
@@ -17,6 +17,7 @@ use super::index::Entry;
 use super::model::ExecTerms;
 use super::programs::stronger;
 use super::reading::{self, Reading, Run};
+use super::tables::Tables;
 use super::variables;
 
 /// What policy says of a command by itself, without grants.
@@ -38,6 +39,12 @@ impl Policy {
     /// The verdict on executing this, for an attempt of this call.
     pub fn decide_exec(&self, command: &Command, call: CallId, grants: &Grants) -> Verdict {
         let basis = self.basis(command, Environment::Known(&command.variables), Some((call, grants)));
+        if basis.level < Level::Deny && grants.denies_any(Access::Exec) {
+            let runs = reading::of(command).unwrap_or_default();
+            if let Some(denial) = grants.denies_exec(command, &runs, call) {
+                return Verdict { level: Level::Deny, source: Source::Denial(denial), basis: basis.source };
+            }
+        }
         let granted = match basis.level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {
@@ -83,8 +90,7 @@ impl Policy {
     }
 
     fn judges_name(&self, name: &[u8]) -> bool {
-        let terms = self.profile().rules.iter().filter_map(|rule| rule.exec.as_ref());
-        variables::carries_code(name) || terms.flat_map(|terms| &terms.env).any(|own| own.name.matches(name))
+        variables::carries_code(name) || self.names_variable(name)
     }
 
     /// The words that the rule behind a verdict speaks of, the program's name first, where they are not those of the command
@@ -93,11 +99,11 @@ impl Policy {
         let runs = reading::of(command)?;
         let is_meant = |reading: &&Reading<'_>| {
             let speaks = |entry: &Entry| {
-                self.source(entry) == verdict.basis
+                self.is_basis(self.source(entry), verdict)
                     && (reading.is_faithful || entry.level > Level::Allow)
                     && self.terms(entry).is_some_and(|terms| terms.speaks_of(reading, entry.level))
             };
-            self.programs.strongest(reading, speaks).is_some()
+            [&self.own, &self.ceiling].iter().any(|tables| tables.programs.strongest(reading, speaks).is_some())
         };
         let reading = runs.iter().flat_map(|run| &run.readings).find(is_meant)?;
         let name = std::iter::once(reading.subject.name());
@@ -117,21 +123,32 @@ impl Policy {
                     && grants.holds_for_script(reading, command, call, self.needed(entry.level, self.source(entry)))
             })
         };
-        let of_runs = runs.iter().map(|run| self.of_run(run, environment, &lifted));
-        let strictest = of_runs.reduce(|one, other| if is_stricter(&other, &one) { other } else { one });
-        match strictest {
-            Some((level, entry)) => Basis { level, source: entry.map_or(Source::Default, |entry| self.source(entry)) },
-            None => Basis { level: Level::Deny, source: Source::Unreadable },
+        let of = |tables: &Tables| {
+            let of_runs = runs.iter().map(|run| self.of_run(tables, run, environment, &lifted));
+            let strictest = of_runs.reduce(|one, other| if is_stricter(&other, &one) { other } else { one });
+            strictest.map(|(level, entry)| (level, entry.map_or(Source::Default, |entry| self.source(entry))))
+        };
+        let own = of(&self.own).unwrap_or((Level::Deny, Source::Unreadable));
+        let (level, source) = self.raised(own, of(&self.ceiling));
+        Basis { level, source }
+    }
+
+    /// Whether this rule is, or is one of those, behind a verdict.
+    fn is_basis(&self, rule: Source, verdict: &Verdict) -> bool {
+        match verdict.basis {
+            Source::Raised { ceiling, over } => [Source::Rule(ceiling), Source::Rule(over)].contains(&rule),
+            basis => rule == basis,
         }
     }
 
     /// The level of one run, and the rule that gives it; without one it is the default.
-    fn of_run(
+    fn of_run<'a>(
         &self,
+        tables: &'a Tables,
         run: &Run<'_>,
         environment: Environment<'_>,
         lifted: &dyn Fn(&Reading<'_>, &Entry) -> bool,
-    ) -> (Level, Option<&Entry>) {
+    ) -> (Level, Option<&'a Entry>) {
         let (mut faithful, mut other) = (None, None);
         for reading in &run.readings {
             let speaks = |entry: &Entry| {
@@ -140,7 +157,7 @@ impl Policy {
                         .terms(entry)
                         .is_some_and(|terms| terms.speaks_of(reading, entry.level) && applies(terms, environment))
             };
-            let best = self.programs.strongest(reading, speaks);
+            let best = tables.programs.strongest(reading, speaks);
             if reading.is_faithful {
                 faithful = stronger(faithful, best);
             } else if let Some(entry) = best.filter(|entry| !lifted(reading, entry)) {
@@ -149,7 +166,7 @@ impl Policy {
         }
         let of_faithful = match faithful {
             Some(entry) => (entry.level, faithful),
-            None => (self.profile().defaults.exec, None),
+            None => (tables.otherwise(self.profile(), Access::Exec).0, None),
         };
         match other.map(|entry| (entry.level, other)) {
             Some(other) if is_stricter(&other, &of_faithful) => other,

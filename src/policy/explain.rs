@@ -2,17 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::common::access::{Access, Level};
+use crate::common::access::Access;
 use crate::common::exec::Command;
-use crate::common::id::CallId;
 use crate::common::net::{Destination, HostName, HostPattern, HostTerm, Knowledge, Named, TermHost, Transport, Zone};
 use crate::common::path::RawPath;
 use crate::common::request::RuleRef;
 use crate::common::text;
 
 use super::decide::{Policy, Verdict};
-use super::grants::Grants;
-use super::network::Reaching;
+use super::question::{self, Asked, Question};
 use super::sockets::Services;
 
 /// An address of the internet that nobody has (RFC 5737), for names that nobody looked up.
@@ -51,26 +49,15 @@ pub struct Assumed {
     pub by: Knowledge,
 }
 
-/// What a profile says of one thing, before anybody was asked.
-#[derive(Clone, Debug)]
-pub struct Said {
-    pub access: Access,
-    pub object: RawPath,
-    pub assumed: Option<String>,
-    pub level: Level,
-    pub rule: RuleRef,
+/// Looking a name up.
+pub fn look_up(name: HostName) -> Question {
+    let question = question::reach(Access::Connect, Destination::name(name));
+    Question { assumed: Some("to look it up".to_owned()), ..question }
 }
 
-/// What it says of looking a name up.
-pub fn look_up(policy: &Policy, name: HostName) -> Said {
-    let destination = Destination::name(name);
-    let verdict = policy.decide_connect(&by_nobody(&destination), CallId(0), &Grants::new());
-    said(policy, Access::Connect, destination.object(), Some("to look it up".to_owned()), &verdict)
-}
-
-/// What it says of one host at one port: of a name that it is looked up, and that it is connected to where it leads as
-/// `assumed`; of an address as it is. `None` for a term that is for several hosts or ports.
-pub fn connection(policy: &Policy, term: &HostTerm, assumed: &Assumed, transport: Transport) -> Option<Vec<Said>> {
+/// What becomes of one host at one port: of a name that it is looked up, and that it is connected to where it leads as
+/// `assumed`; of an address that it is connected to. `None` for a term that is for several hosts or ports.
+pub fn connection(term: &HostTerm, assumed: &Assumed, transport: Transport) -> Option<Vec<Question>> {
     let port = Some(term.ports.first()).filter(|port| *port == term.ports.last())?;
     let (ip, names, name) = match &term.host {
         TermHost::Address(address) => (*address, Vec::new(), None),
@@ -84,11 +71,10 @@ pub fn connection(policy: &Policy, term: &HostTerm, assumed: &Assumed, transport
     let is_own = name.is_some_and(|name| name.as_str() == "localhost") && assumed.at.is_none();
     let (ip, names) = if is_own { (Ipv4Addr::LOCALHOST.into(), Vec::new()) } else { (ip, names) };
     let destination = Destination::address(SocketAddr::new(ip, port), transport, names);
-    let verdict = policy.decide_connect(&by_nobody(&destination), CallId(0), &Grants::new());
     let leads = name.map(|_| leads(&destination, assumed, is_own));
-    let connected = said(policy, Access::Connect, destination.object(), leads, &verdict);
+    let connected = Question { assumed: leads, ..question::reach(Access::Connect, destination) };
     let looked_up = name.filter(|_| !is_own && assumed.by == Knowledge::Resolved);
-    Some(looked_up.map(|name| look_up(policy, name.clone())).into_iter().chain([connected]).collect())
+    Some(looked_up.map(|name| look_up(name.clone())).into_iter().chain([connected]).collect())
 }
 
 fn leads(destination: &Destination, assumed: &Assumed, is_own: bool) -> String {
@@ -104,35 +90,14 @@ fn leads(destination: &Destination, assumed: &Assumed, is_own: bool) -> String {
     }
 }
 
-/// What it says of listening at this address of the host.
-pub fn listening(policy: &Policy, address: SocketAddr) -> Said {
-    let destination = Destination::address(address, Transport::Tcp, Vec::new());
-    let reaching = by_nobody(&destination);
-    let verdict = policy.decide_bind(&reaching, CallId(0), &Grants::new());
-    let ip = destination.ip().unwrap_or(SOMEWHERE);
-    let is_own = Zone::of(ip) == Zone::Loopback && !policy.speaks_of_bind(&reaching, CallId(0), &Grants::new());
-    if is_own {
-        let rule = RuleRef { id: "built-in:own-network".to_owned(), ..policy.rule(&verdict) };
-        let rule = RuleRef { line: 0, reason: None, ..rule };
-        let assumed = Some("no rule speaks of it: in the session's own network alone".to_owned());
-        return Said { access: Access::Bind, object: destination.object(), assumed, level: Level::Allow, rule };
-    }
-    said(policy, Access::Bind, destination.object(), None, &verdict)
+/// Listening at this address of the host.
+pub fn listening(address: SocketAddr) -> Question {
+    question::reach(Access::Bind, Destination::address(address, Transport::Tcp, Vec::new()))
 }
 
-/// What it says of the unix socket at this canonical path.
-pub fn socket(policy: &Policy, services: &Services, path: &RawPath) -> Said {
-    let service = services.of(path);
-    let verdict = policy.decide_unix(path, service, CallId(0), &Grants::new());
-    said(policy, Access::Unix, path.clone(), service.map(|service| service.to_string()), &verdict)
-}
-
-fn said(policy: &Policy, access: Access, object: RawPath, assumed: Option<String>, verdict: &Verdict) -> Said {
-    Said { access, object, assumed, level: verdict.level, rule: policy.rule(verdict) }
-}
-
-fn by_nobody(destination: &Destination) -> Reaching<'_> {
-    Reaching { destination, program: &|| None }
+/// Connecting to the unix socket at this canonical path.
+pub fn socket(services: &Services, path: &RawPath) -> Question {
+    Question::of(Asked::Socket { path: path.clone(), service: services.of(path) })
 }
 
 fn place(rule: &RuleRef) -> String {

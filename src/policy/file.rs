@@ -1,16 +1,18 @@
 //! The notation of one policy file, `schema = 1`, with the place of every value that may have to be complained about. The
 //! file is an admin's or a user's: every mistake is an error with file, line and column, and nothing unknown is skipped.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use crate::common::access::{Access, Level};
+use crate::common::decision::Width;
 use crate::common::net::Transport;
 use crate::common::wire::Network;
 
@@ -25,13 +27,19 @@ pub const MAX_FILE: usize = 1 << 20;
 pub(super) struct Text {
     pub name: String,
     pub text: String,
+    /// Where lines begin, once somebody has asked.
+    lines: OnceCell<Vec<usize>>,
+}
+
+/// What says by which schema it is to be read.
+pub(super) trait Versioned {
+    fn schema(&self) -> &Spanned<i64>;
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    #[serde(rename = "schema")]
-    _schema: IgnoredAny,
+    schema: Spanned<i64>,
     pub profile: Header,
     #[serde(default)]
     pub vars: BTreeMap<Spanned<String>, Spanned<String>>,
@@ -69,7 +77,9 @@ pub(super) struct Header {
 pub(super) struct MatchTable {
     pub program: Vec<Spanned<String>>,
     pub unit: Vec<Spanned<String>>,
-    pub user: Vec<String>,
+    pub user: Vec<Spanned<String>>,
+    pub group: Vec<Spanned<String>>,
+    pub cwd: Vec<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -104,6 +114,7 @@ pub(super) struct PromptTable {
 pub(super) struct GrantsTable {
     pub max_for: Option<Spanned<String>>,
     pub persistent: Option<bool>,
+    pub widths: Option<Vec<Width>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -177,14 +188,14 @@ impl Kind {
 }
 
 /// A word of an argv, or its alternatives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum WordTerm {
     One(String),
     Alternatives(Vec<String>),
 }
 
 /// A hole: a path, a host or a socket, or an argv.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum ExceptTerm {
     Text(String),
     Argv(Vec<Spanned<WordTerm>>),
@@ -242,7 +253,7 @@ pub(super) struct AskTable {
     pub group: Spanned<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Examples {
     #[serde(rename = "match")]
@@ -250,12 +261,17 @@ pub(super) struct Examples {
     pub not_match: Vec<Spanned<String>>,
 }
 
+/// The rest of a file that cannot be read may still be well-formed.
 #[derive(Deserialize)]
 struct SchemaOnly {
     schema: Option<Spanned<i64>>,
 }
 
 impl Text {
+    pub fn new(name: String, text: String) -> Text {
+        Text { name, text, lines: OnceCell::new() }
+    }
+
     /// An error at this byte of the text.
     pub fn error(&self, at: usize, message: impl Into<String>) -> PolicyError {
         let (line, column) = self.place(at);
@@ -273,28 +289,40 @@ impl Text {
 
     /// Line and column of a byte, both from 1; the column counts characters.
     pub fn place(&self, at: usize) -> (u32, u32) {
-        let before = self.text.get(..at.min(self.text.len())).unwrap_or(&self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline.saturating_add(1));
+        let at = at.min(self.text.len());
+        let begins = |(newline, _): (usize, &str)| newline.saturating_add(1);
+        let lines = self.lines.get_or_init(|| self.text.match_indices('\n').map(begins).collect());
+        let line = lines.partition_point(|&begin| begin <= at);
+        let begin = line.checked_sub(1).and_then(|before| lines.get(before)).copied().unwrap_or(0);
+        let in_line = self.text.get(begin..at).unwrap_or_default();
         let from_one = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
-        let in_line = before.get(line_start..).unwrap_or_default();
-        (from_one(before.matches('\n').count()), from_one(in_line.chars().count()))
+        (from_one(line), from_one(in_line.chars().count()))
     }
 
     /// Reads a file of schema 1.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, PolicyError> {
+    pub fn parse<T: DeserializeOwned + Versioned>(&self) -> Result<T, PolicyError> {
         if self.text.len() > MAX_FILE {
             return Err(self.error(0, format!("longer than {MAX_FILE} bytes")));
         }
-        // The schema first: what another one calls unknown must not hide that it is another one.
-        match toml::from_str::<SchemaOnly>(&self.text).map_err(|error| self.syntax(&error))?.schema {
-            None => return Err(self.error(0, "`schema = 1` is missing")),
+        let (read, schema) = match toml::from_str::<T>(&self.text) {
+            Ok(file) => {
+                let schema = file.schema().clone();
+                (Ok(file), Some(schema))
+            }
+            // What another schema has unknown keys for must not hide that it is another one.
+            Err(error) => {
+                let only: SchemaOnly = toml::from_str(&self.text).map_err(|error| self.syntax(&error))?;
+                (Err(self.syntax(&error)), only.schema)
+            }
+        };
+        match schema {
+            None => Err(self.error(0, "`schema = 1` is missing")),
             Some(schema) if *schema.get_ref() != 1 => {
                 let message = format!("schema {} is not known; this version reads schema 1", schema.get_ref());
-                return Err(self.error_at(&schema, message));
+                Err(self.error_at(&schema, message))
             }
-            Some(_) => {}
+            Some(_) => read,
         }
-        toml::from_str(&self.text).map_err(|error| self.syntax(&error))
     }
 
     fn syntax(&self, error: &toml::de::Error) -> PolicyError {
@@ -312,12 +340,20 @@ impl Text {
     }
 }
 
+impl Versioned for File {
+    fn schema(&self) -> &Spanned<i64> {
+        &self.schema
+    }
+}
+
 impl File {
     /// Reads a file; the values in it are still text.
     pub fn parse(text: &Text) -> Result<File, PolicyError> {
         let file: File = text.parse()?;
         for rule in &file.rules {
-            rule.check_terms(text, rule.kind(text)?)?;
+            let kind = rule.kind(text)?;
+            rule.check_keys(text, kind)?;
+            rule.check_terms(text, kind)?;
         }
         Ok(file)
     }
@@ -351,7 +387,7 @@ impl RuleTable {
     }
 
     /// Each kind of rule has keys of its own.
-    fn check_terms(&self, text: &Text, kind: Kind) -> Result<(), PolicyError> {
+    pub fn check_keys(&self, text: &Text, kind: Kind) -> Result<(), PolicyError> {
         let first = |list: &[Spanned<String>]| list.first().map(|value| value.span().start);
         let argv = self.argv.as_ref().map(|value| value.span().start);
         let port = self.port.as_ref().map(|value| value.span().start);
@@ -372,6 +408,11 @@ impl RuleTable {
                 return Err(text.error(start, format!("`{key}` is for {owner}; a rule on {kind} has {keys}")));
             }
         }
+        Ok(())
+    }
+
+    /// A rule says what it speaks of.
+    fn check_terms(&self, text: &Text, kind: Kind) -> Result<(), PolicyError> {
         let missing = match kind {
             Kind::Files => self.path.is_empty().then_some("`path`"),
             Kind::Programs => self.program.is_empty().then_some("`program`"),

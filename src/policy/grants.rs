@@ -1,24 +1,22 @@
 //! Answers that outlive their request: made from what a person or script said, held by the supervisor, consulted on every
 //! attempt that would be asked. The object comes from the tool, so its width is checked here and not believed.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
-use crate::common::decision::{Effect, Lifetime, Limits, Term, Width};
-use crate::common::exec::Command;
+use crate::common::decision::{Effect, Lifetime, Limits, Term, Width, Widths};
 use crate::common::id::{CallId, GrantId};
 use crate::common::moment::Expiry;
-use crate::common::net::{Destination, Service, Transport};
+use crate::common::net::{Destination, Transport};
 use crate::common::path::RawPath;
 use crate::common::request::{Request, RuleRef};
 use crate::common::scope::Pattern;
 
 use super::commands::CommandScope;
+pub use super::granted::Grants;
 use super::hostscope::HostScope;
-use super::reading::Reading;
 use super::sockets::SocketScope;
 
 /// A scope, an access and a lifetime that somebody said yes or no to.
@@ -64,6 +62,15 @@ pub struct Bounds<'a> {
     pub limits: Limits,
 }
 
+impl Bounds<'_> {
+    /// The widths that a person may be offered for a yes, from narrow to wide.
+    pub fn offered(&self, request: &Request) -> Vec<Width> {
+        let mut widths = offered_widths(request, self.home);
+        widths.retain(|&width| self.limits.widths.has(width));
+        widths
+    }
+}
+
 /// An encoded grant that does not decode.
 #[derive(Debug, thiserror::Error)]
 #[error("the grant does not decode: {0}")]
@@ -81,8 +88,9 @@ impl Grant {
     /// What an answer to `request` grants. The term is cut to what rule, profile and ceiling let an answer create; a grant
     /// for one attempt is never stored ([`Grants::add`]). It allows, and is not authenticated: whoever knows better sets it.
     ///
-    /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`, and a
-    /// width that is not of the request's kind or would be every command line, or every host, there is.
+    /// Refuses [`Width::Directory`] and [`Width::Tree`] on `/`, `/home`, `home` and everything that contains `home`, a
+    /// width that is not of the request's kind or would be every command line, or every host, there is, and one that the
+    /// profile does not have offered.
     pub fn from_answer(
         id: GrantId,
         request: &Request,
@@ -91,6 +99,9 @@ impl Grant {
         by: &str,
         bounds: &Bounds<'_>,
     ) -> Result<Grant, TooBroad> {
+        if !bounds.limits.widths.has(width) {
+            return Err(TooBroad { width, base: request.object.clone() });
+        }
         let scope = scope(request, width, bounds.home)?;
         let lifetime = term.lifetime().min(longest(request, bounds.limits));
         let time = match lifetime {
@@ -126,7 +137,8 @@ impl Grant {
     ) -> Result<Grant, TooBroad> {
         // A rule limits for how long something is allowed; only what nobody was shown the whole of is not denied again.
         let anything = Request { remember: Lifetime::Persistent, remember_for: None, group: None, ..request.clone() };
-        let grant = Grant::from_answer(id, &anything, width, term, by, bounds)?;
+        let bounds = Bounds { limits: Limits { widths: Widths::ALL, ..bounds.limits }, ..*bounds };
+        let grant = Grant::from_answer(id, &anything, width, term, by, &bounds)?;
         Ok(Grant { effect: Effect::Deny, ..grant })
     }
 
@@ -180,15 +192,21 @@ impl Grant {
 
     /// Whether it would have lifted this request, or denied it, had it been there before.
     pub fn answers(&self, request: &Request) -> bool {
-        let needed = Needed { authenticated: request.level == Level::Authenticate, group: request.group.as_deref() };
+        let needed = Needed {
+            authenticated: request.level == Level::Authenticate,
+            group: request.group.as_deref(),
+            longest: request.remember,
+        };
         let reaches = match &self.scope {
             Scope::Paths(pattern) => is_of_paths(self.access) && pattern.matches(&request.object),
             Scope::Command(scope) => {
-                let is_kept = remembered(request) > Lifetime::Attempt && self.object == request.object;
+                let is_kept = self.effect == Effect::Deny || remembered(request) > Lifetime::Attempt;
+                let is_kept = is_kept && self.object == request.object;
                 let execution = request.execution.as_ref();
                 is_kept && execution.is_some_and(|execution| scope.answers(execution, &request.who.cwd))
             }
             Scope::Host(scope) => scope.answers(request),
+            Scope::Socket(scope) if self.effect == Effect::Deny => scope.denies(&request.object, request.service),
             Scope::Socket(scope) => scope.covers(&request.object, request.service),
         };
         reaches
@@ -210,15 +228,16 @@ impl Grant {
     }
 
     /// Whether it is a no to this access for this call. Whoever was asked: a no needs no proof and no group.
-    fn denies(&self, access: Access, call: CallId) -> bool {
+    pub(super) fn denies(&self, access: Access, call: CallId) -> bool {
         self.effect == Effect::Deny
             && self.access == access
             && self.call.is_none_or(|own| own == call)
             && !self.is_over()
     }
 
-    fn holds_for(&self, access: Access, call: CallId, needed: Needed<'_>) -> bool {
+    pub(super) fn holds_for(&self, access: Access, call: CallId, needed: Needed<'_>) -> bool {
         self.effect == Effect::Allow
+            && (self.lifetime <= Lifetime::Session || self.lifetime <= needed.longest)
             && self.access == access
             && self.call.is_none_or(|own| own == call)
             && (self.authenticated || !needed.authenticated)
@@ -232,6 +251,9 @@ impl Grant {
 pub(super) struct Needed<'a> {
     pub authenticated: bool,
     pub group: Option<&'a str>,
+    /// How long answers to the rule may hold. One that outlives its session lifts no rule that lets nothing do so, however
+    /// wide it is; within a session a wide answer counts for all that it covers.
+    pub longest: Lifetime,
 }
 
 /// The longest lifetime that an answer to this request may have within these limits.
@@ -251,7 +273,8 @@ pub fn remembered(request: &Request) -> Lifetime {
     if is_whole { request.remember } else { Lifetime::Attempt }
 }
 
-/// The widths that a person may be offered, from narrow to wide.
+/// The widths that make sense for a request, from narrow to wide; a profile may have fewer of them offered
+/// ([`Bounds::offered`]).
 pub fn offered_widths(request: &Request, home: &RawPath) -> Vec<Width> {
     let mut widths = vec![Width::Exact];
     // An answer that is not kept reaches no further than the attempt.
@@ -299,188 +322,5 @@ fn paths(request: &Request, width: Width, home: &RawPath) -> Result<Pattern, Too
         Width::Directory => Ok(Pattern::children_of(&base)),
         Width::Tree => Ok(Pattern::tree_of(&base)),
         _ => Err(TooBroad { width, base }),
-    }
-}
-
-/// The live grants of one session.
-#[derive(Clone, Debug, Default)]
-pub struct Grants {
-    list: Vec<Grant>,
-    /// Positions in `list` by object.
-    by_object: HashMap<RawPath, Vec<usize>>,
-    /// Positions of those that reach beyond their object.
-    wide: Vec<usize>,
-    /// Positions of those about hosts.
-    hosts: Vec<usize>,
-}
-
-impl Grants {
-    pub fn new() -> Grants {
-        Grants::default()
-    }
-
-    /// Keeps a grant. `false` if there is nothing to keep: it was for one attempt, or an equal one is here.
-    pub fn add(&mut self, grant: Grant) -> bool {
-        let known = self
-            .by_object
-            .get(&grant.object)
-            .is_some_and(|at| at.iter().any(|&at| self.get(at).is_some_and(|own| own.equals(&grant))));
-        if grant.lifetime == Lifetime::Attempt || known {
-            return false;
-        }
-        self.enter(grant);
-        true
-    }
-
-    fn enter(&mut self, grant: Grant) {
-        let at = self.list.len();
-        self.by_object.entry(grant.object.clone()).or_default().push(at);
-        match &grant.scope {
-            Scope::Paths(pattern) if *pattern == Pattern::literal(&grant.object) => {}
-            Scope::Paths(_) | Scope::Socket(_) => self.wide.push(at),
-            Scope::Host(_) => self.hosts.push(at),
-            Scope::Command(_) => {}
-        }
-        self.list.push(grant);
-    }
-
-    /// Drops what was granted to a call that has ended. Positions from before mean nothing afterwards.
-    pub fn end_call(&mut self, call: CallId) {
-        self.drop_all(|grant| grant.call == Some(call));
-    }
-
-    /// Drops one grant; `false` if it is not here. Positions from before mean nothing afterwards.
-    pub fn revoke(&mut self, id: GrantId) -> bool {
-        self.drop_all(|grant| grant.id == id)
-    }
-
-    fn drop_all(&mut self, is_over: impl Fn(&Grant) -> bool) -> bool {
-        let found = self.list.iter().any(&is_over);
-        if found {
-            for grant in std::mem::take(self).list.into_iter().filter(|grant| !is_over(grant)) {
-                self.enter(grant);
-            }
-        }
-        found
-    }
-
-    pub fn get(&self, at: usize) -> Option<&Grant> {
-        self.list.get(at)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
-        self.list.iter()
-    }
-
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// The position of a grant that holds for this path.
-    pub(super) fn find(&self, access: Access, path: &RawPath, call: CallId, needed: Needed<'_>) -> Option<usize> {
-        if self.list.is_empty() {
-            return None;
-        }
-        let holds = |at: &usize| {
-            self.get(*at)
-                .is_some_and(|grant| matches!(grant.scope, Scope::Paths(_)) && grant.holds_for(access, call, needed))
-        };
-        if let Some(&at) = self.by_object.get(path).into_iter().flatten().find(|at| holds(at)) {
-            return Some(at);
-        }
-        let names: Vec<&[u8]> = path.components().collect();
-        let covers = |at: &usize| {
-            let scope = self.get(*at).map(|grant| &grant.scope);
-            matches!(scope, Some(Scope::Paths(pattern)) if pattern.matches_names(&names))
-        };
-        self.wide.iter().copied().find(|at| covers(at) && holds(at))
-    }
-
-    /// The position of a grant about hosts that `covers` what is reached.
-    pub(super) fn find_host(
-        &self,
-        access: Access,
-        call: CallId,
-        needed: Needed<'_>,
-        covers: &dyn Fn(&HostScope) -> bool,
-    ) -> Option<usize> {
-        self.hosts.iter().copied().find(|&at| {
-            self.get(at).is_some_and(|grant| {
-                grant.holds_for(access, call, needed) && matches!(&grant.scope, Scope::Host(scope) if covers(scope))
-            })
-        })
-    }
-
-    /// Whether somebody said yes to a host that `covers` it, whoever was asked.
-    pub(super) fn speaks_of_host(&self, access: Access, call: CallId, covers: &dyn Fn(&HostScope) -> bool) -> bool {
-        self.hosts.iter().filter_map(|&at| self.get(at)).any(|grant| {
-            let needed = Needed { authenticated: false, group: grant.group.as_deref() };
-            grant.holds_for(access, call, needed) && matches!(&grant.scope, Scope::Host(scope) if covers(scope))
-        })
-    }
-
-    /// The position of a grant that holds for this socket.
-    pub(super) fn find_socket(
-        &self,
-        path: &RawPath,
-        service: Option<Service>,
-        call: CallId,
-        needed: Needed<'_>,
-    ) -> Option<usize> {
-        self.wide.iter().copied().find(|&at| {
-            self.get(at).is_some_and(|grant| {
-                let covers = matches!(&grant.scope, Scope::Socket(scope) if scope.covers(path, service));
-                covers && grant.holds_for(Access::Unix, call, needed)
-            })
-        })
-    }
-
-    /// The position of a grant that holds for this command.
-    pub(super) fn find_exec(&self, command: &Command, call: CallId, needed: Needed<'_>) -> Option<usize> {
-        let program = &command.asked.program;
-        let holds = |at: &usize| {
-            self.get(*at).is_some_and(|grant| {
-                grant.holds_for(Access::Exec, call, needed)
-                    && matches!(&grant.scope, Scope::Command(scope) if scope.covers(command))
-            })
-        };
-        // The path of what has no name is what any file may be called.
-        self.by_object.get(&program.path).filter(|_| program.is_named)?.iter().copied().find(holds)
-    }
-
-    /// Whether a grant for a script holds for its interpreter, which was told nothing but to run it with the same words:
-    /// `node /usr/bin/npm publish` where `npm publish` was approved.
-    pub(super) fn holds_for_script(
-        &self,
-        reading: &Reading<'_>,
-        command: &Command,
-        call: CallId,
-        needed: Needed<'_>,
-    ) -> bool {
-        let Some(script) = reading.script.filter(|script| script.is_named) else { return false };
-        let own = self.by_object.get(&script.path);
-        own.into_iter().flatten().filter_map(|&at| self.get(at)).any(|grant| {
-            grant.holds_for(Access::Exec, call, needed)
-                && matches!(&grant.scope, Scope::Command(scope) if scope.covers_script(reading, command))
-        })
-    }
-
-    /// The position of a grant that holds for everything that `pattern` matches.
-    pub(super) fn find_covering(
-        &self,
-        access: Access,
-        pattern: &Pattern,
-        call: CallId,
-        needed: Needed<'_>,
-    ) -> Option<usize> {
-        self.list.iter().position(|grant| {
-            let Scope::Paths(own) = &grant.scope else { return false };
-            grant.holds_for(access, call, needed)
-                && (own.covers(pattern) || Pattern::literal(&grant.object) == *pattern)
-        })
     }
 }

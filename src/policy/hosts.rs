@@ -66,8 +66,8 @@ enum Key {
 }
 
 impl Hosts {
-    pub fn new(profile: &Profile, access: Access) -> Hosts {
-        let rules = profile.rules.iter().enumerate().filter(|(_, rule)| rule.access.contains(&access));
+    pub fn new(profile: &Profile, access: Access, counts: &dyn Fn(&Rule) -> bool) -> Hosts {
+        let rules = profile.rules.iter().enumerate().filter(|(_, rule)| counts(rule) && rule.access.contains(&access));
         let mut found: Vec<(Entry, Key)> = rules
             .filter_map(|(at, rule)| Some((at, rule, rule.network.as_ref()?)))
             .flat_map(|(at, rule, terms)| entries(at, rule, terms))

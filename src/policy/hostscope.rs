@@ -107,6 +107,16 @@ impl HostScope {
         }
     }
 
+    /// Whether it denies this, if that is what it does: over any transport, and of a name that is looked up only where every
+    /// port of it is denied.
+    pub(super) fn denies(&self, reached: &Reached<'_>) -> bool {
+        let port = match reached.port {
+            None => self.ports == Ports::ANY,
+            Some(port) => self.ports.contains(port),
+        };
+        port && self.covers(&Reached { port: None, ..*reached })
+    }
+
     pub(super) fn holds_for_program(&self, program: &dyn Fn() -> Option<RawPath>) -> bool {
         self.program.as_ref().is_none_or(|own| program().as_ref() == Some(own))
     }

@@ -15,13 +15,23 @@ use super::model::Profile;
 /// Folders with `NAME.toml`, the first wins; the user's own and the built-in profiles come after them.
 pub const FOLDERS: [&str; 3] = ["/etc/gated/profiles", "/run/gated/profiles", "/usr/lib/gated/profiles"];
 
+/// Files on the way from a profile to what it extends, itself counted, at the most.
+const MOST_DEEP: usize = 16;
+
 /// Below the home directory.
 pub const USER_FOLDER: &str = ".config/gated/profiles";
 
+/// What the place of a built-in profile begins with.
+pub const BUILT_IN_FILE: &str = "built-in:";
+
 /// The profiles that are compiled in.
-pub const BUILT_IN: [(&str, &str); 3] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
     ("base", include_str!("../../policies/base.toml")),
+    ("build", include_str!("../../policies/build.toml")),
     ("coder", include_str!("../../policies/coder.toml")),
+    ("readonly", include_str!("../../policies/readonly.toml")),
+    ("review", include_str!("../../policies/review.toml")),
+    ("service-base", include_str!("../../policies/service-base.toml")),
     ("strict", include_str!("../../policies/strict.toml")),
 ];
 
@@ -61,27 +71,32 @@ pub enum PolicyError {
     BadName(String),
 }
 
-type Read<'a> = dyn Fn(&Path) -> io::Result<String> + 'a;
+pub(super) type Read<'a> = dyn Fn(&Path) -> io::Result<String> + 'a;
 
 /// Loads a profile with everything that it extends. `read` gives a file's contents; a file that is not there is
 /// [`io::ErrorKind::NotFound`], and any other error ends the loading: a lower file must not stand in for one that cannot
 /// be read.
 pub fn load(selector: ProfileSelector, context: &Context, read: &Read<'_>) -> Result<Profile, PolicyError> {
-    let text = match &selector {
-        ProfileSelector::Name(name) => lookup(name, context, read)?,
+    merge::merge(&layers(&selector, context, read)?, context)
+}
+
+/// The files of a profile in the order in which they are laid over each other, itself last.
+pub(super) fn layers(
+    selector: &ProfileSelector,
+    context: &Context,
+    read: &Read<'_>,
+) -> Result<Vec<(Text, File)>, PolicyError> {
+    let (text, expected) = match selector {
+        ProfileSelector::Name(name) => (lookup(name, context, read)?, Some(name.as_str())),
         ProfileSelector::File(path) => {
             let name = path.to_string_lossy().escape_default().to_string();
             let text = read(path).map_err(|source| PolicyError::Unreadable { file: name.clone(), source })?;
-            Text { name, text }
+            (Text::new(name, text), None)
         }
     };
     let mut layers = Layers { context, read, done: Vec::new(), open: Vec::new() };
-    let expected = match &selector {
-        ProfileSelector::Name(name) => Some(name.as_str()),
-        ProfileSelector::File(_) => None,
-    };
     layers.add(text, expected)?;
-    merge::merge(&layers.done, context)
+    Ok(layers.done)
 }
 
 /// 1 to 64 letters, digits, `-`, `_` and `.`, a letter or digit first.
@@ -92,7 +107,7 @@ pub fn is_profile_name(name: &str) -> bool {
 }
 
 /// The text of the profile with this name.
-fn lookup(name: &str, context: &Context, read: &Read<'_>) -> Result<Text, PolicyError> {
+pub(super) fn lookup(name: &str, context: &Context, read: &Read<'_>) -> Result<Text, PolicyError> {
     if !is_profile_name(name) {
         return Err(PolicyError::BadName(name.escape_default().to_string()));
     }
@@ -103,13 +118,13 @@ fn lookup(name: &str, context: &Context, read: &Read<'_>) -> Result<Text, Policy
         let file = path.to_string_lossy().escape_default().to_string();
         match read(&path) {
             Ok(text) if text.is_empty() => return Err(PolicyError::Masked { name: name.to_owned(), file }),
-            Ok(text) => return Ok(Text { name: file, text }),
+            Ok(text) => return Ok(Text::new(file, text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(PolicyError::Unreadable { file, source }),
         }
     }
     match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
-        Some((_, text)) => Ok(Text { name: format!("built-in:{name}"), text: (*text).to_owned() }),
+        Some((_, text)) => Ok(Text::new(format!("{BUILT_IN_FILE}{name}"), (*text).to_owned())),
         None => {
             let searched: Vec<String> = folders.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
             Err(PolicyError::Unknown { name: name.to_owned(), searched: searched.join(", ") })
@@ -142,6 +157,10 @@ impl Layers<'_> {
                 .map_err(|error| text.error_at(base, error.to_string()))?;
             if self.open.contains(&below.name) {
                 let message = format!("`{}` extends itself through this", base.get_ref());
+                return Err(text.error_at(base, message));
+            }
+            if self.open.len() >= MOST_DEEP {
+                let message = format!("`{}` would be extended through more than {MOST_DEEP} files", base.get_ref());
                 return Err(text.error_at(base, message));
             }
             if !self.done.iter().any(|(known, _)| known.name == below.name) {

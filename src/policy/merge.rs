@@ -10,17 +10,18 @@ use std::time::Duration;
 use toml::Spanned;
 
 use crate::common::access::{Access, Level};
-use crate::common::decision::Lifetime;
+use crate::common::decision::{Lifetime, Widths};
 use crate::common::path::RawPath;
 use crate::common::scope::{NameGlob, Pattern, Reach};
 use crate::common::wire::Network;
 
 use super::ceiling;
 use super::execrule;
-use super::file::{self, ExceptTerm, File, Kind, RuleTable, Text};
+use super::file::{self, ExceptTerm, File, Kind, MatchTable, RuleTable, Text};
 use super::load::{self, Context, PolicyError};
-use super::model::{BusNames, Defaults, GrantLimits, Profile, Prompt, Rule};
+use super::model::{BusNames, Profile, Rule};
 use super::netrule;
+use super::select::Matching;
 use super::socketrule::{self, SocketTerms};
 
 /// Trees of gated's own that no profile opens for writing, and one below the home directory.
@@ -42,39 +43,17 @@ pub(super) fn merge(layers: &[(Text, File)], context: &Context) -> Result<Profil
     let names = Names { context, vars: vars(layers, context)? };
     let mut protected: Vec<RawPath> = OWN_TREES.iter().map(|&own| RawPath::from(own)).collect();
     protected.push(context.home.join(OWN_USER_TREE));
-    let mut profile = Profile {
-        name: String::new(),
-        description: String::new(),
-        file: String::new(),
-        network: Network::Own,
-        debug: false,
-        rules: Vec::new(),
-        defaults: Defaults::default(),
-        scratch: Vec::new(),
-        env_deny: Vec::new(),
-        prompt: Prompt::default(),
-        grants: GrantLimits::default(),
-        match_program: Vec::new(),
-        match_unit: Vec::new(),
-        match_user: Vec::new(),
-        match_group: Vec::new(),
-        match_cwd: Vec::new(),
-        workspace: names.vars.get("workspace").cloned(),
-        home: context.home.clone(),
-        bus_names: BusNames::default(),
-        protected,
-        held_reads: Vec::new(),
-        learning: false,
-        notes: Vec::new(),
-    };
-    let mut known = HashMap::new();
+    let mut profile =
+        Profile { workspace: names.vars.get("workspace").cloned(), protected, ..Profile::empty(context.home.clone()) };
+    check_defaults(layers)?;
+    let mut known: HashMap<String, (String, u32)> = HashMap::new();
     for (text, file) in layers {
         lay_header(&mut profile, &names, text, file)?;
         lay_tables(&mut profile, text, file)?;
         for table in &file.rules {
             let rule = rule(&names, text, table)?;
-            if let Some(first) = known.insert(rule.id.clone(), format!("{}:{}", rule.file, rule.line)) {
-                let message = format!("the id `{}` is taken already, at {first}", rule.id);
+            if let Some((first, line)) = known.insert(rule.id.clone(), (rule.file.clone(), rule.line)) {
+                let message = format!("the id `{}` is taken already, at {first}:{line}", rule.id);
                 return Err(text.error_at(&table.id, message));
             }
             profile.rules.push(rule);
@@ -121,7 +100,7 @@ fn var(name: &str, text: &Text, value: &Spanned<String>, context: &Context) -> R
             return Err(text.error_at(value, format!("`{written}` is not known; `@cwd` or a path was expected")));
         }
         _ => {
-            let names = Names { context, vars: BTreeMap::new() };
+            let names = Names::plain(context);
             let pattern = names.pattern(text, value)?;
             let path = pattern.literal_prefix();
             if Pattern::literal(&path) != pattern {
@@ -140,6 +119,11 @@ fn var(name: &str, text: &Text, value: &Spanned<String>, context: &Context) -> R
 }
 
 impl Names<'_> {
+    /// `~` and `{user}`, and no variables.
+    pub fn plain(context: &Context) -> Names<'_> {
+        Names { context, vars: BTreeMap::new() }
+    }
+
     /// A pattern with `~` and `{name}` in it. What is substituted is plain text, whatever characters it has.
     pub fn pattern(&self, text: &Text, value: &Spanned<String>) -> Result<Pattern, PolicyError> {
         let full = self.substitute(text, value)?;
@@ -197,15 +181,86 @@ fn lay_header(profile: &mut Profile, names: &Names<'_>, text: &Text, file: &File
     profile.file.clone_from(&text.name);
     profile.network = header.network.as_ref().map_or(profile.network, |network| *network.get_ref());
     profile.debug = header.debug.unwrap_or(profile.debug);
-    profile.match_program = names.patterns(text, &header.match_on.program)?;
-    profile.match_unit = globs(text, &header.match_on.unit)?;
-    profile.match_user.clone_from(&header.match_on.user);
+    let matching = matching(names, text, &header.match_on)?;
+    profile.match_program = matching.program;
+    profile.match_unit = matching.unit;
+    profile.match_user = matching.user;
+    profile.match_group = matching.group;
+    profile.match_cwd = matching.cwd;
+    Ok(())
+}
+
+fn matching(names: &Names<'_>, text: &Text, table: &MatchTable) -> Result<Matching, PolicyError> {
+    let accounts = |values: &[Spanned<String>], what: &str| {
+        let account = |value: &Spanned<String>| match ceiling::is_account_name(value.get_ref()) {
+            true => Ok(value.get_ref().clone()),
+            false => Err(text.error_at(value, format!("`{}` is no name of a {what}", value.get_ref()))),
+        };
+        values.iter().map(account).collect::<Result<Vec<_>, _>>()
+    };
+    Ok(Matching {
+        program: names.patterns(text, &table.program)?,
+        unit: globs(text, &table.unit)?,
+        user: accounts(&table.user, "user")?,
+        group: accounts(&table.group, "group")?,
+        cwd: names.patterns(text, &table.cwd)?,
+    })
+}
+
+/// What chooses a file's profile by itself, whatever else is in the file. The variables in it are the file's own.
+pub(super) fn match_of(text: &Text, file: &File, context: &Context) -> Result<Matching, PolicyError> {
+    let table = &file.profile.match_on;
+    let has_variable = |value: &Spanned<String>| value.get_ref().replace("{user}", "").contains('{');
+    let vars = match table.program.iter().chain(&table.cwd).any(has_variable) {
+        true => file
+            .vars
+            .iter()
+            .map(|(name, value)| Ok((name.get_ref().clone(), var(name.get_ref(), text, value, context)?)))
+            .collect::<Result<_, PolicyError>>()?,
+        false => BTreeMap::new(),
+    };
+    matching(&Names { context, vars }, text, table)
+}
+
+/// A `deny` of `[defaults]` is kept by whoever extends its file.
+fn check_defaults(layers: &[(Text, File)]) -> Result<(), PolicyError> {
+    for (at, (text, file)) in layers.iter().enumerate() {
+        let below = layers.get(..at).unwrap_or_default();
+        let mut extended: Vec<&(Text, File)> = Vec::new();
+        let mut open = vec![file];
+        while let Some(one) = open.pop() {
+            for base in &one.profile.extends {
+                let found = below.iter().rfind(|(_, own)| own.profile.name.get_ref() == base.get_ref());
+                if let Some(found) = found.filter(|found| !extended.iter().any(|own| std::ptr::eq(*own, *found))) {
+                    extended.push(found);
+                    open.push(&found.1);
+                }
+            }
+        }
+        for (access, level) in file.defaults.iter().filter(|(_, level)| *level.get_ref() < Level::Deny) {
+            let denied = extended.iter().find_map(|(from, own)| {
+                let denied = own.defaults.get(access).filter(|own| *own.get_ref() == Level::Deny)?;
+                Some((from, denied))
+            });
+            if let Some((from, denied)) = denied {
+                let line = from.place(denied.span().start).0;
+                let message = format!(
+                    "{access} = \"{}\" lowers the \"deny\" of {}:{line}, which this extends",
+                    level.get_ref(),
+                    from.name
+                );
+                return Err(text.error_at(level, message));
+            }
+        }
+    }
     Ok(())
 }
 
 fn lay_tables(profile: &mut Profile, text: &Text, file: &File) -> Result<(), PolicyError> {
     for (access, level) in &file.defaults {
-        *profile.defaults.level_mut(*access) = *level.get_ref();
+        let own = profile.defaults.level_mut(*access);
+        // One that extends it does not lower it, and one beside it neither.
+        *own = if *own == Level::Deny { Level::Deny } else { *level.get_ref() };
     }
     for glob in globs(text, &file.env.deny)? {
         if !profile.env_deny.contains(&glob) {
@@ -231,6 +286,9 @@ fn lay_tables(profile: &mut Profile, text: &Text, file: &File) -> Result<(), Pol
     if let Some(persistent) = file.grants.persistent {
         profile.grants.persistent = persistent;
     }
+    if let Some(widths) = &file.grants.widths {
+        profile.grants.widths = Widths::of(widths.iter().copied());
+    }
     Ok(())
 }
 
@@ -242,7 +300,7 @@ fn globs(text: &Text, values: &[Spanned<String>]) -> Result<Vec<NameGlob>, Polic
     values.iter().map(glob).collect()
 }
 
-fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, PolicyError> {
+pub(super) fn rule(names: &Names<'_>, text: &Text, table: &RuleTable) -> Result<Rule, PolicyError> {
     let id = table.id.get_ref();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if id.is_empty() || id.len() > 64 || !id.bytes().all(plain) || id == "default" {
@@ -312,21 +370,23 @@ fn sentence(text: &Text, value: &Spanned<String>) -> Result<String, PolicyError>
 
 /// The longest lifetime, and the longest time within it.
 fn remember(text: &Text, table: &RuleTable) -> Result<(Lifetime, Option<Duration>), PolicyError> {
-    let Some(value) = &table.remember else { return Ok((Lifetime::Session, None)) };
+    let Some(value) = &table.remember else {
+        // Who has to prove something is asked again in the next session.
+        let longest = if table.level == Level::Authenticate { Lifetime::Session } else { Lifetime::Persistent };
+        return Ok((longest, None));
+    };
     match value.get_ref().as_str() {
         "attempt" => Ok((Lifetime::Attempt, None)),
         "call" => Ok((Lifetime::Call, None)),
         "session" => Ok((Lifetime::Session, None)),
-        "persistent" => {
-            let message = "remember = \"persistent\" is not supported by this version; use `attempt`, `call`, `session` or a time";
-            Err(text.error_at(value, message))
-        }
+        "persistent" => Ok((Lifetime::Persistent, None)),
         time if file::parse_duration(time).is_some() => {
             Ok((Lifetime::Session, Some(file::duration(text, value, SECOND, DAY.saturating_mul(30))?)))
         }
         other => {
-            let message =
-                format!("`{other}` is no lifetime; `attempt`, `call`, `session` or a time such as `10m` was expected");
+            let message = format!(
+                "`{other}` is no lifetime; `attempt`, `call`, `session`, `persistent` or a time such as `10m` was expected"
+            );
             Err(text.error_at(value, message))
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
 use crate::common::argv::{ArgvPattern, WordGlob};
-use crate::common::decision::{Lifetime, Limits};
+use crate::common::decision::{Lifetime, Limits, Widths};
 use crate::common::net::{HostTerm, Ports, Service, Transport};
 use crate::common::path::RawPath;
 use crate::common::scope::{NameGlob, Pattern};
@@ -236,16 +236,21 @@ pub struct GrantLimits {
     pub max_for: Option<Duration>,
     /// Whether an answer may outlive the session.
     pub persistent: bool,
+    /// How far an answer may reach.
+    pub widths: Widths,
+    /// What the ceiling lets answers be.
+    pub ceiling: Limits,
 }
 
 impl GrantLimits {
+    /// What both, profile and ceiling, let an answer be.
     pub fn limits(self) -> Limits {
         let longest = match (self.persistent, self.max_for) {
             (true, _) => Lifetime::Persistent,
             (false, Some(_)) => Lifetime::Until,
             (false, None) => Lifetime::Session,
         };
-        Limits { longest, max_for: self.max_for }
+        Limits { longest, max_for: self.max_for, widths: self.widths }.within(self.ceiling)
     }
 }
 
@@ -255,6 +260,35 @@ impl GrantLimits {
 pub struct Undecodable(#[from] postcard::Error);
 
 impl Profile {
+    /// Nothing but `[defaults]`.
+    pub(super) fn empty(home: RawPath) -> Profile {
+        Profile {
+            name: String::new(),
+            description: String::new(),
+            file: String::new(),
+            network: Network::Own,
+            debug: false,
+            rules: Vec::new(),
+            defaults: Defaults::default(),
+            scratch: Vec::new(),
+            env_deny: Vec::new(),
+            prompt: Prompt::default(),
+            grants: GrantLimits::default(),
+            match_program: Vec::new(),
+            match_unit: Vec::new(),
+            match_user: Vec::new(),
+            match_group: Vec::new(),
+            match_cwd: Vec::new(),
+            workspace: None,
+            home,
+            bus_names: BusNames::default(),
+            protected: Vec::new(),
+            held_reads: Vec::new(),
+            learning: false,
+            notes: Vec::new(),
+        }
+    }
+
     /// The bytes that [`Profile::decode`] reads.
     pub fn encode(&self) -> Vec<u8> {
         // Only a type that cannot say its length fails here, and there is none; no bytes would not decode.

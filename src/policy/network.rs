@@ -10,14 +10,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use crate::common::access::{Access, Level};
-use crate::common::id::CallId;
+use crate::common::id::{CallId, GrantId};
 use crate::common::net::{Destination, HostName, Knowledge, Named, Place, TermHost, Transport, Zone, embedded_v4};
 use crate::common::path::RawPath;
 
 use super::decide::{Policy, Source, Verdict};
 use super::grants::Grants;
 use super::hosts::{Entry, Hosts};
-use super::hostscope::{HostScope, Reached};
+use super::hostscope::Reached;
+use super::tables::Tables;
 
 /// The `id` of the rule that denies what a name leads to that is no public address.
 pub const REBINDING: &str = "built-in:rebinding";
@@ -157,6 +158,22 @@ impl<'a> Seen<'a> {
         entry.map_or(self.otherwise, |entry| (entry.level, Source::Rule(entry.rule)))
     }
 
+    /// What holds at this port under this name.
+    fn judged(&self, by: Option<By<'_>>, port: u16) -> (Level, Source) {
+        self.basis(self.strictest(by, port))
+    }
+
+    /// What holds for a socket that listens there.
+    fn listening(&self, by: Option<By<'_>>, ip: IpAddr, port: u16) -> (Level, Source) {
+        let strictest = self.judged(by, port);
+        // Who is reached at every address is reached at those that rules ask about or deny.
+        let counts = |entry: &Entry| {
+            entry.level >= Level::Ask && self.is_at(entry, port) && !self.is_hole(entry, by, false, port)
+        };
+        let some = ip.is_unspecified().then(|| self.hosts.of_some_address(true, ip.is_ipv6(), &counts)).flatten();
+        stronger_than(some, strictest.0).map_or(strictest, |entry| self.basis(Some(entry)))
+    }
+
     /// The ports at which the verdict on a name may change: where terms and their holes begin, and behind their ends.
     fn ports_of(&self, name: &HostName) -> Vec<u16> {
         let rules = &self.policy.profile().rules;
@@ -191,12 +208,6 @@ struct Asking<'a> {
     grants: &'a Grants,
 }
 
-impl Asking<'_> {
-    fn covers(&self, scope: &HostScope, reached: &Reached<'_>) -> bool {
-        scope.covers(reached) && scope.holds_for_program(self.reaching.program)
-    }
-}
-
 impl Policy {
     /// The verdict on a connection, on datagrams to one peer, or on looking a name up.
     pub fn decide_connect(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> Verdict {
@@ -228,14 +239,16 @@ impl Policy {
         asked
     }
 
-    fn seen(&self, access: Access, destination: &Destination) -> Seen<'_> {
-        let (hosts, level) = match access {
-            Access::Bind => (&self.binds, self.profile().defaults.bind),
-            _ => (&self.connects, self.profile().defaults.connect),
-        };
+    /// The terms of the profile, and those of the ceiling.
+    fn seen(&self, access: Access, destination: &Destination) -> (Seen<'_>, Seen<'_>) {
+        (self.seen_by(&self.own, access, destination), self.seen_by(&self.ceiling, access, destination))
+    }
+
+    fn seen_by<'a>(&'a self, tables: &'a Tables, access: Access, destination: &Destination) -> Seen<'a> {
+        let hosts = if access == Access::Bind { &tables.binds } else { &tables.connects };
         let otherwise = match destination.transport {
-            Transport::Udp => (Level::Deny, Source::Udp),
-            Transport::Tcp => (level, Source::Default),
+            Transport::Udp if !tables.is_of_ceiling() => (Level::Deny, Source::Udp),
+            _ => tables.otherwise(self.profile(), access),
         };
         let (ip, also) = match destination.ip() {
             Some(ip) if access == Access::Connect => leads_to(ip),
@@ -249,7 +262,7 @@ impl Policy {
         let destination = asking.reaching.destination;
         let Place::Address { address, names } = &destination.place else { return (denied(Source::Default), None) };
         let (ip, port) = (address.ip(), address.port());
-        let seen = self.seen(Access::Connect, destination);
+        let (seen, floors) = self.seen(Access::Connect, destination);
         let counted = counted_names(Access::Connect, destination);
         let mut each: Vec<Option<By<'a>>> = counted.iter().map(|name| Some(By { name, counts: true })).collect();
         let others = names.iter().map(|named| &named.name).filter(|name| !counted.contains(name));
@@ -257,11 +270,18 @@ impl Policy {
         if each.is_empty() {
             each.push(None);
         }
-        let verdicts: Vec<(Option<By<'a>>, (Level, Source))> =
-            each.into_iter().map(|by| (by, seen.basis(seen.strictest(by, port)))).collect();
+        let verdicts: Vec<(Option<By<'a>>, (Level, Source))> = each
+            .into_iter()
+            .map(|by| (by, self.raised(seen.judged(by, port), Some(floors.judged(by, port)))))
+            .collect();
         let is_deny = |basis: &(Level, Source)| basis.0 == Level::Deny && matches!(basis.1, Source::Rule(_));
         if let Some((by, (_, source))) = verdicts.iter().find(|(_, basis)| is_deny(basis)) {
             return (denied(*source), by.map(|by| by.name));
+        }
+        let all_names = counted.iter().copied().chain(names.iter().map(|named| &named.name));
+        if let Some((denial, name)) = self.denial(asking, all_names, &[seen.ip, seen.also], port) {
+            let basis = verdicts.first().map_or(Source::Default, |(_, (_, source))| *source);
+            return (Verdict { level: Level::Deny, source: Source::Denial(denial), basis }, name);
         }
         let lift = |name: Option<&HostName>, (level, basis): (Level, Source)| {
             let reached = Reached { name, ip: Some(ip), port: Some(port), transport: destination.transport };
@@ -289,20 +309,25 @@ impl Policy {
         counted.iter().any(|own| Some(*own) != name)
             || seen.ip.is_some_and(|ip| seen.by_address(ip, None, port, Level::Allow).is_some())
             || name.is_some_and(|name| seen.by_name(By { name, counts: true }, port).is_some())
-            || asking.grants.speaks_of_host(asking.access, asking.call, &|scope| asking.covers(scope, &reached))
+            || asking.grants.speaks_of_host(asking.access, asking.call, &reached, asking.reaching.program)
     }
 
     fn look_up(&self, asking: &Asking<'_>, name: &HostName) -> Verdict {
         let at = |transport: Transport| {
             let destination = Destination { transport, ..Destination::name(name.clone()) };
-            let seen = self.seen(Access::Connect, &destination);
+            let (seen, floors) = self.seen(Access::Connect, &destination);
             let by = Some(By { name, counts: true });
-            let each = seen.ports_of(name).into_iter().map(|port| seen.basis(seen.strictest(by, port)));
+            let ports = seen.ports_of(name).into_iter().chain(floors.ports_of(name));
+            let each = ports.map(|port| self.raised(seen.judged(by, port), Some(floors.judged(by, port))));
             each.min_by_key(|(level, _)| *level)
         };
         let least = [Transport::Tcp, Transport::Udp].into_iter().filter_map(at).min_by_key(|(level, _)| *level);
         let (level, basis) = least.unwrap_or((Level::Deny, Source::Default));
         let reached = Reached { name: Some(name), ip: None, port: None, transport: Transport::Tcp };
+        let denial = asking.grants.denies_host(asking.access, asking.call, &reached, asking.reaching.program);
+        if let Some(denial) = denial.filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         self.lift(asking, level, basis, &reached)
     }
 
@@ -310,30 +335,55 @@ impl Policy {
     pub fn decide_bind(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> Verdict {
         let Some(address) = reaching.destination.socket_address() else { return denied(Source::Default) };
         let (ip, port) = (address.ip(), address.port());
-        let seen = self.seen(Access::Bind, reaching.destination);
+        let (seen, floors) = self.seen(Access::Bind, reaching.destination);
         let by = listening_by(ip);
-        let (level, basis) = seen.basis(seen.strictest(by, port));
-        // Who is reached at every address is reached at those that rules ask about or deny.
-        let counts = |entry: &Entry| {
-            entry.level >= Level::Ask && seen.is_at(entry, port) && !seen.is_hole(entry, by, false, port)
-        };
-        let some = ip.is_unspecified().then(|| seen.hosts.of_some_address(true, ip.is_ipv6(), &counts)).flatten();
-        let (level, basis) = stronger_than(some, level).map_or((level, basis), |entry| seen.basis(Some(entry)));
+        let (level, basis) = self.raised(seen.listening(by, ip, port), Some(floors.listening(by, ip, port)));
         let asking = Asking { access: Access::Bind, reaching: *reaching, call, grants };
+        let own = by.map(|by| by.name);
+        let somewhere = || grants.denies_some_address(Access::Bind, call, port).filter(|_| ip.is_unspecified());
+        let denial = self.denial(&asking, own.into_iter(), &[Some(ip)], port).map(|(denial, _)| denial);
+        if let Some(denial) = denial.or_else(somewhere).filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         self.lift(&asking, level, basis, &listening_at(by, ip, port))
+    }
+
+    /// What somebody denied of this, by any of its names and addresses: of this machine's own also by the name that all of
+    /// them have.
+    fn denial<'a>(
+        &self,
+        asking: &Asking<'_>,
+        names: impl Iterator<Item = &'a HostName>,
+        addresses: &[Option<IpAddr>],
+        port: u16,
+    ) -> Option<(GrantId, Option<&'a HostName>)> {
+        let (grants, program) = (asking.grants, asking.reaching.program);
+        let transport = asking.reaching.destination.transport;
+        let look = |name: Option<&HostName>, ip: Option<IpAddr>| {
+            let reached = Reached { name, ip, port: Some(port), transport };
+            grants.denies_host(asking.access, asking.call, &reached, program)
+        };
+        let is_own = addresses.iter().flatten().any(IpAddr::is_loopback);
+        let own = || LOCALHOST.as_ref().filter(|_| is_own).and_then(|name| look(Some(name), None));
+        let mut addresses = addresses.iter().flatten();
+        names
+            .filter_map(|name| Some((look(Some(name), None)?, Some(name))))
+            .next()
+            .or_else(|| addresses.find_map(|ip| look(None, Some(*ip))).or_else(own).map(|denial| (denial, None)))
     }
 
     /// Whether a rule or a grant for `bind`, and not only `[defaults]`, speaks of this address and port.
     pub fn speaks_of_bind(&self, reaching: &Reaching<'_>, call: CallId, grants: &Grants) -> bool {
         let Some(address) = reaching.destination.socket_address() else { return false };
         let (ip, port) = (address.ip(), address.port());
-        let seen = self.seen(Access::Bind, reaching.destination);
+        // A floor gives nothing, and so it does not make a session's own socket one of the host's.
+        let (seen, _) = self.seen(Access::Bind, reaching.destination);
         let by = listening_by(ip);
         let asking = Asking { access: Access::Bind, reaching: *reaching, call, grants };
         let reached = listening_at(by, ip, port);
         by.is_some_and(|by| seen.by_name(by, port).is_some())
             || seen.by_address(ip, by, port, Level::Allow).is_some()
-            || grants.speaks_of_host(Access::Bind, call, &|scope| asking.covers(scope, &reached))
+            || grants.speaks_of_host(Access::Bind, call, &reached, asking.reaching.program)
     }
 
     /// What is left of a level after the grants.
@@ -341,8 +391,8 @@ impl Policy {
         let granted = match level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {
-                let covers = |scope: &HostScope| asking.covers(scope, reached);
-                asking.grants.find_host(asking.access, asking.call, self.needed(level, basis), &covers)
+                let needed = self.needed(level, basis);
+                asking.grants.find_host(asking.access, asking.call, needed, reached, asking.reaching.program)
             }
         };
         match granted {

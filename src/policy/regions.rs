@@ -7,7 +7,7 @@
 use crate::common::access::{Access, Level};
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
-use crate::common::scope::{NameGlob, Part, Pattern};
+use crate::common::scope::{NameGlob, Part, Pattern, Reach};
 
 use super::decide::Policy;
 use super::grants::Grants;
@@ -38,7 +38,9 @@ pub enum Step<'a> {
 
 /// Whether the profile holds any read at all.
 pub fn judges_reads(profile: &Profile) -> bool {
-    profile.defaults.read > Level::Allow || profile.rules.iter().any(|rule| speaks(rule.level, &rule.access))
+    profile.defaults.read > Level::Allow
+        || !profile.held_reads.is_empty()
+        || profile.rules.iter().any(|rule| speaks(rule.level, &rule.access))
 }
 
 fn speaks(level: Level, access: &[Access]) -> bool {
@@ -55,6 +57,12 @@ impl Places {
                 if guards && pattern.is_floating() {
                     add(&mut places.searched, &before_deep(pattern));
                 }
+            }
+        }
+        for pattern in &profile.held_reads {
+            add(&mut places.anchored, pattern);
+            if pattern.is_floating() {
+                add(&mut places.searched, &before_deep(pattern));
             }
         }
         places
@@ -88,13 +96,15 @@ impl Policy {
     /// Whether a read of this very path may need more than `allow`, whatever was granted.
     pub fn guards_read(&self, path: &RawPath) -> bool {
         self.decide(Access::Read, path, CallId(0), &Grants::new()).level > Level::Allow
+            || self.profile().held_reads.iter().any(|held| held.matches(path))
     }
 
     /// Whether that may be so for names in this tree that policy does not write out: of those it does, each is a place of its
     /// own.
     pub fn guards_reads_below(&self, tree: &RawPath) -> bool {
         let mut path = tree.clone();
-        let depth = self.profile().rules.iter().flat_map(|rule| &rule.path).map(|path| path.parts().len()).max();
+        let patterns = self.profile().rules.iter().flat_map(|rule| &rule.path).chain(&self.profile().held_reads);
+        let depth = patterns.map(|path| path.parts().len()).max();
         (0..=depth.unwrap_or(0).min(64)).any(|_| {
             let guards = self.guards_read(&path);
             path = path.join(ANY);
@@ -105,6 +115,14 @@ impl Policy {
     /// Whether a rule about names at any depth guards reads of this one.
     pub fn guards_floating_read(&self, path: &RawPath) -> bool {
         self.floating(Access::Read, path, CallId(0), &Grants::new()).is_some()
+            || self.profile().held_reads.iter().any(|held| held.is_floating() && held.matches(path))
+    }
+
+    /// Whether places are named below this one at which reads may need more than `allow`.
+    pub fn guards_reads_named_below(&self, tree: &RawPath) -> bool {
+        let names: Vec<&[u8]> = tree.components().collect();
+        self.below(Access::Read, tree, CallId(0), &Grants::new()).is_some()
+            || self.profile().held_reads.iter().any(|held| held.reach_below(&names) >= Reach::Named)
     }
 }
 

@@ -17,6 +17,8 @@ use crate::common::scope::Pattern;
 
 use super::decide::{Policy, Source, Verdict};
 use super::grants::Grants;
+use super::index::Entry;
+use super::tables::Tables;
 
 /// The `id` of the rule that denies the services that no file opens.
 pub const SERVICES: &str = "built-in:services";
@@ -150,6 +152,14 @@ impl SocketScope {
     }
 }
 
+impl SocketScope {
+    /// Whether it denies this socket, if that is what it does: whatever service is known to be behind it, unless one is
+    /// named.
+    pub(super) fn denies(&self, path: &RawPath, service: Option<Service>) -> bool {
+        (self.service.is_none() || self.service == service) && self.paths.matches(path)
+    }
+}
+
 impl fmt::Display for SocketScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.paths.fmt(f)
@@ -168,6 +178,9 @@ impl Policy {
     /// The verdict on connecting, or sending a datagram, to the socket at this canonical path.
     pub fn decide_unix(&self, path: &RawPath, service: Option<Service>, call: CallId, grants: &Grants) -> Verdict {
         let (level, basis) = self.basis_unix(path, service);
+        if let Some(denial) = grants.denies_socket(path, service, call).filter(|_| level < Level::Deny) {
+            return Verdict { level: Level::Deny, source: Source::Denial(denial), basis };
+        }
         let granted = match level {
             Level::Allow | Level::Deny => None,
             Level::Notify | Level::Ask | Level::Authenticate => {
@@ -185,29 +198,22 @@ impl Policy {
         if let Some(own) = protected.iter().position(|own| path.is_within(own)) {
             return (Level::Deny, Source::BuiltIn(own));
         }
-        let strictest = self.strictest_unix(path, service);
-        match service.filter(|service| is_never_reached(*service)) {
+        let own = match (self.strictest_unix(&self.own, path, service), service.filter(|own| is_never_reached(*own))) {
             // A rule that says the same may say why.
-            Some(service) => match strictest {
-                Some((Level::Deny, at)) => (Level::Deny, Source::Rule(at)),
-                _ => (Level::Deny, Source::Service(service)),
-            },
-            None => strictest
-                .map_or((self.profile().defaults.unix, Source::Default), |(level, at)| (level, Source::Rule(at))),
-        }
+            (Some((Level::Deny, source)), Some(_)) => (Level::Deny, source),
+            (_, Some(service)) => (Level::Deny, Source::Service(service)),
+            (strictest, None) => strictest.unwrap_or_else(|| self.own.otherwise(self.profile(), Access::Unix)),
+        };
+        self.raised(own, self.strictest_unix(&self.ceiling, path, service))
     }
 
     /// The strictest of the rules on the path or the service.
-    fn strictest_unix(&self, path: &RawPath, service: Option<Service>) -> Option<(Level, usize)> {
+    fn strictest_unix(&self, tables: &Tables, path: &RawPath, service: Option<Service>) -> Option<(Level, Source)> {
         let names: Vec<&[u8]> = path.components().collect();
-        let rules = self.profile().rules.iter().enumerate().filter(|(_, rule)| rule.access.contains(&Access::Unix));
-        let speaking = rules.filter(|(_, rule)| {
-            let by_service = service.is_some_and(|service| rule.services.contains(&service));
-            let by_path = || rule.path.iter().any(|pattern| pattern.matches_names(&names));
-            (by_service || by_path()) && !rule.except.iter().any(|hole| hole.matches_names(&names))
-        });
-        let rank =
-            |(at, rule): &(usize, &super::model::Rule)| (rule.level, rule.group.is_some(), std::cmp::Reverse(*at));
-        speaking.max_by_key(rank).map(|(at, rule)| (rule.level, at))
+        let counts = |entry: &Entry| !self.is_hole(entry, &names);
+        let by_path = tables.index(Access::Unix).and_then(|index| index.strongest(&names, counts));
+        let by_service = service.and_then(|service| tables.of_service(service, counts));
+        let strictest = by_path.into_iter().chain(by_service).min_by_key(|entry| entry.rank())?;
+        Some((strictest.level, self.source(strictest)))
     }
 }

@@ -100,6 +100,8 @@ impl From<Unreadable> for Halt {
 /// The judge of one session.
 pub struct Judge {
     policy: Policy,
+    /// What alone holds a session back that learns.
+    limits: Option<Policy>,
     scratch: Scratch,
     grants: RwLock<Grants>,
     session: SessionId,
@@ -130,6 +132,7 @@ impl Judge {
     pub fn new(policy: Policy, scratch: Scratch, session: SessionId, workspace: RawPath) -> Judge {
         Judge {
             policy,
+            limits: None,
             scratch,
             grants: RwLock::default(),
             session,
@@ -138,6 +141,11 @@ impl Judge {
             parked: Mutex::default(),
             recorded: Mutex::default(),
         }
+    }
+
+    /// A judge who asks nobody: what is not denied by these, made of [`crate::policy::learn::limits`], is done and recorded.
+    pub fn learning(self, limits: Option<Policy>) -> Judge {
+        Judge { limits, ..self }
     }
 
     pub fn scratch(&self) -> &Scratch {
@@ -155,11 +163,13 @@ impl Judge {
     /// Whether names at any depth are protected, so that whoever moves a directory has to list what is below.
     pub fn guards_names_anywhere(&self) -> bool {
         self.policy.has_floating(Access::Write)
+            || self.grants.read().unwrap_or_else(PoisonError::into_inner).denies_names_anywhere(Access::Write)
     }
 
     /// Whether one of those rules speaks about this name, whatever was granted.
     pub fn guards_name(&self, name: &RawPath) -> bool {
-        self.policy.floating(Access::Write, name, CallId(0), &Grants::new()).is_some()
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        self.policy.floating(Access::Write, name, CallId(0), &grants).is_some()
     }
 
     /// Whether policy may hold a read of this path, whatever was granted.
@@ -174,7 +184,7 @@ impl Judge {
 
     /// Whether it names places below this one at which it may hold reads.
     pub fn guards_reads_named_below(&self, tree: &RawPath) -> bool {
-        self.policy.below(Access::Read, tree, CallId(0), &Grants::new()).is_some()
+        self.policy.guards_reads_named_below(tree)
     }
 
     /// Whether it holds any read.
@@ -200,6 +210,21 @@ impl Judge {
             if verdict.level == Level::Allow && self.is_of_the_host(&verdict, wanted) {
                 verdict.level = Level::Ask;
             }
+            if let Some(limits) = self.limits.as_ref().filter(|_| verdict.level > Level::Notify) {
+                // What cannot happen anyway is nothing to be learned.
+                if let Some(errno) = foresee() {
+                    return Err(errno.into());
+                }
+                match self.limit(limits, target, wanted, call) {
+                    // Kept by what it would have been.
+                    None if self.was_recorded(wanted, call, None) => continue,
+                    None => {
+                        to_record.push((wanted, verdict, call, Outcome::Allowed, None));
+                        continue;
+                    }
+                    Some(denied) => verdict = denied,
+                }
+            }
             match verdict.level {
                 Level::Allow | Level::Notify | Level::Ask | Level::Authenticate
                     if approvals.cover(wanted, verdict.level) => {}
@@ -224,7 +249,9 @@ impl Judge {
                     if let Some(errno) = tells.then(&foresee).flatten() {
                         return Err(errno.into());
                     }
-                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, By::default())?;
+                    let (grant, who) = granted_by.unzip();
+                    let by = By { grant, who: who.unwrap_or_default() };
+                    self.record(target, wanted, &verdict, call, Outcome::NotPermitted, by)?;
                     return Err(Errno::ACCES.into());
                 }
             }
@@ -297,9 +324,27 @@ impl Judge {
     fn verdict(&self, target: &dyn Held, wanted: &Wanted) -> Result<(Verdict, CallId, Option<Given>), Halt> {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         let call = if grants.is_empty() { target.main_call() } else { target.call_id()? };
+        let strictest = self.strictest(&self.policy, target, wanted, call, &grants);
+        let by = match strictest.source {
+            Source::Grant(at) => grants.get(at).map(|grant| (grant.id, grant.by.clone())),
+            Source::Denial(id) => grants.of(id).map(|grant| (grant.id, grant.by.clone())),
+            _ => None,
+        };
+        Ok((strictest, call, by))
+    }
+
+    /// What denies this to a session that learns: the ceiling, what is built in, and what somebody has blocked. Nobody is
+    /// asked, so what would have to be is denied.
+    fn limit(&self, limits: &Policy, target: &dyn Held, wanted: &Wanted, call: CallId) -> Option<Verdict> {
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        let verdict = self.strictest(limits, target, wanted, call, &grants);
+        (verdict.level > Level::Notify).then_some(Verdict { level: Level::Deny, ..verdict })
+    }
+
+    fn strictest(&self, policy: &Policy, target: &dyn Held, wanted: &Wanted, call: CallId, grants: &Grants) -> Verdict {
         let mut strictest = match &wanted.command {
-            Some(command) => self.policy.decide_exec(command, call, &grants),
-            None => self.verdict_on_object(target, wanted, call, &grants),
+            Some(command) => policy.decide_exec(command, call, grants),
+            None => verdict_on_object(policy, target, wanted, call, grants),
         };
         let mut consider = |other: Verdict| {
             if other.level > strictest.level {
@@ -308,39 +353,26 @@ impl Judge {
         };
         let below = match wanted.reach {
             Reach::Object => None,
-            Reach::Below => self.policy.below(Access::Write, &wanted.object, call, &grants),
-            Reach::Link => self.policy.below_link(Access::Write, &wanted.object, call, &grants),
+            Reach::Below => policy.below(Access::Write, &wanted.object, call, grants),
+            Reach::Link => policy.below_link(Access::Write, &wanted.object, call, grants),
         };
         let moved = wanted
             .moved
             .iter()
             .filter(|path| !self.scratch.covers(path, None))
-            .filter_map(|path| self.policy.floating(Access::Write, path, call, &grants));
+            .filter_map(|path| policy.floating(Access::Write, path, call, grants));
         below.into_iter().chain(moved).for_each(&mut consider);
-        let by = match strictest.source {
-            Source::Grant(at) => grants.get(at).map(|grant| (grant.id, grant.by.clone())),
-            _ => None,
-        };
-        Ok((strictest, call, by))
-    }
-
-    fn verdict_on_object(&self, target: &dyn Held, wanted: &Wanted, call: CallId, grants: &Grants) -> Verdict {
-        let program = || target.who().ok().map(|who| who.program);
-        match (&wanted.destination, wanted.access) {
-            (Some(destination), Access::Bind) => {
-                self.policy.decide_bind(&Reaching { destination, program: &program }, call, grants)
-            }
-            (Some(destination), _) => {
-                self.policy.decide_connect(&Reaching { destination, program: &program }, call, grants)
-            }
-            (None, Access::Unix) => self.policy.decide_unix(&wanted.object, wanted.service, call, grants),
-            (None, _) => self.policy.decide(wanted.access, &wanted.object, call, grants),
-        }
+        strictest
     }
 
     /// What the verdict on this would be; nobody is asked, and nothing recorded.
     pub fn level_of(&self, target: &dyn Held, wanted: &Wanted) -> Result<Level, Halt> {
-        Ok(self.verdict(target, wanted)?.0.level)
+        let (verdict, call, _) = self.verdict(target, wanted)?;
+        let limits = self.limits.as_ref().filter(|_| verdict.level > Level::Notify);
+        Ok(match limits.map(|limits| self.limit(limits, target, wanted, call)) {
+            Some(limit) => limit.map_or(Level::Allow, |denied| denied.level),
+            None => verdict.level,
+        })
     }
 
     /// Whether a rule or a grant for `bind` speaks of this destination.
@@ -473,5 +505,17 @@ impl Judge {
             by: String::new(),
             grant: None,
         });
+    }
+}
+
+fn verdict_on_object(policy: &Policy, target: &dyn Held, wanted: &Wanted, call: CallId, grants: &Grants) -> Verdict {
+    let program = || target.who().ok().map(|who| who.program);
+    match (&wanted.destination, wanted.access) {
+        (Some(destination), Access::Bind) => {
+            policy.decide_bind(&Reaching { destination, program: &program }, call, grants)
+        }
+        (Some(destination), _) => policy.decide_connect(&Reaching { destination, program: &program }, call, grants),
+        (None, Access::Unix) => policy.decide_unix(&wanted.object, wanted.service, call, grants),
+        (None, _) => policy.decide(wanted.access, &wanted.object, call, grants),
     }
 }

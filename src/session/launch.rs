@@ -27,11 +27,15 @@ use super::resolve::Resolver;
 use super::reunion::{Reunion, connect_as_root};
 use super::start::bus_names;
 use super::upstream::BrokerLink;
+use crate::common::access::Access;
 use crate::common::errno::Errno;
 use crate::common::id::SessionId;
 use crate::common::path::RawPath;
+use crate::common::scope::Pattern;
 use crate::common::wire::{self, FromSession, Hello, Launch, ToSession};
 use crate::policy::decide::Policy;
+use crate::policy::grants::{Grant, Grants};
+use crate::policy::learn;
 use crate::policy::model::{Profile, Undecodable};
 use crate::policy::plan::{self, Scratch};
 use crate::policy::regions;
@@ -223,7 +227,12 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let mut reunion = reunion.map_err(step("open the directory of the daemon's socket"))?;
     let outlives_its_broker = launch.rendezvous.is_some();
     let profile = Profile::decode(&launch.profile)?;
-    let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.directory);
+    let mut held = Grants::new();
+    for grant in launch.grants.iter().filter_map(|bytes| Grant::decode(bytes).ok()) {
+        held.add(grant);
+    }
+    let denied: Vec<&Pattern> = held.denied_paths(Access::Write).collect();
+    let mut scratch = plan::scratch(&profile, &plan::PRIVATE.map(RawPath::from), &launch.directory, &denied);
     if launch.user.uid == 0 {
         // The floor does not see modes, and a set-user-ID program of root's is root's to everybody: for root only the
         // session's own mounts, which are `nosuid`, are native.
@@ -237,7 +246,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let policy = Policy::new(&profile);
     let holds_reads = regions::judges_reads(&profile);
     let prepared = holds_reads.then(|| Preparation::new(&launch.user, &outer_proc)).transpose()?;
-    let judged_programs = policy.judges_exec();
+    let judged_programs = policy.judges_exec() || held.denies_any(Access::Exec);
     if judged_programs {
         check_yama(&outer_proc)?;
     }
@@ -441,7 +450,10 @@ fn performer(
         launch.session.clone(),
         launch.workspace.clone(),
     );
+    let limits = profile.learning.then(|| Policy::following(&learn::limits(&profile), &follow));
+    let judge = judge.learning(limits);
     judge.publish(&launch.publish);
+    launch.grants.iter().for_each(|grant| judge.granted(grant));
     let resolver = Resolver::new().map_err(step("look at the session's /proc"))?;
     Ok(Performer::new(resolver, judge, executor, reads.map(|held| Arc::clone(&held.reads)), network))
 }

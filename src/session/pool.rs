@@ -21,7 +21,7 @@ use super::target::{Target, Unreadable};
 use crate::common::errno::Errno;
 
 /// Threads of one listener, but for those that wait for a peer in the network; more attempts than these wait unreceived.
-const THREADS_AT_MOST: usize = 192;
+const THREADS_AT_MOST: usize = 256;
 /// Threads of all listeners of the session that are more than those that stay.
 const THREADS_OF_SESSION: usize = 1024;
 /// Threads that stay when there is nothing to do.

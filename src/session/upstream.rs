@@ -18,7 +18,7 @@ use crate::tool::link::Link;
 pub type BrokerLink = Link<FromSession, ToSession>;
 
 /// Questions that may be open at once in a session; a tool that wants more is denied.
-pub const OPEN_QUESTIONS: usize = 64;
+pub const OPEN_QUESTIONS: usize = 1024;
 
 /// The broker cannot be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -188,7 +188,7 @@ fn flood_of_fifos() {
 
 /// Opens more fifos without a reader than the supervisor has threads; then another process works.
 fn flood_fifos_inside(_: &[String]) {
-    let writers: Vec<i32> = (0..220)
+    let writers: Vec<i32> = (0..290)
         .map(|number| {
             let name = format!("fifo-{number}");
             let _ = raw::sys(libc::SYS_mknod, [raw::text(name.as_str()).at(), u64::from(libc::S_IFIFO | 0o600), 0]);

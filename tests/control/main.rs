@@ -3,6 +3,7 @@
 mod answers;
 mod audit;
 mod daemon;
+mod groups;
 mod network;
 mod outside;
 mod shells;

@@ -88,6 +88,7 @@ impl Machine {
         let mut words: Vec<OsString> = vec![env!("CARGO_BIN_EXE_gatedd").into()];
         words.extend(option("--runtime", &self.runtime_directory()));
         words.extend(option("--audit", self.sandbox.audit_file()));
+        words.extend(option("--state", &self.sandbox.control().join("state")));
         words.extend(option("--policy-root", &self.sandbox.control()));
         words.extend(["--supervisors".into(), "spawn".into()]);
         let daemon = self.sandbox.start_line(Side::Gated, &self.line(words), None);

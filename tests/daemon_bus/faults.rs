@@ -204,6 +204,7 @@ fn what_ends_with_a_session_is_answered_too() {
         assert_eq!(world.audited(), ["cancelled /srv/x broker"]);
         let width = Answer::Session(Width::Exact);
         let caller = gated::daemon::orders::Caller {
+            unit: None,
             uid: 0,
             sender: ":1.1".into(),
             is_inside: true,

@@ -182,7 +182,7 @@ fn what_a_call_does_not_know_is_refused() {
         assert_eq!(refusal(client.call(&path, SESSION_INTERFACE, "Stop", &(odd(),)).await), "InvalidOption");
         assert_eq!(refusal(client.manager("Decide", &(format!("{:032x}", 1), "once", odd())).await), "InvalidArgument");
         // Known, and of another type or shape.
-        for key in ["profile", "directory", "home", "profiles", "user", "publish", "ssh-agent"] {
+        for key in ["profile", "directory", "home", "profiles", "user", "publish", "ssh-agent", "learn"] {
             assert_eq!(
                 refusal(client.manager("OpenSession", &(with(opening(), key),)).await),
                 "InvalidOption",
@@ -391,9 +391,9 @@ fn a_broken_policy_leaves_the_last_good_one_in_force() {
         let world = World::start(bus.address()).await;
         let client = world.connect().await;
         world.policy("profiles/team.toml", "schema = 1\n[profile]\nname = \"team\"\n");
-        world.core.reread().unwrap();
+        world.core.reread().await.unwrap();
         world.policy("profiles/team.toml", "schema = 1\n[profile]\nname = \"team\"\nnonsense = 1\n");
-        let error = world.core.reread().unwrap_err().to_string();
+        let error = world.core.reread().await.unwrap_err().to_string();
         assert!(error.starts_with("/etc/gated/profiles/team.toml:4:1: "), "{error}");
         let mut options = opening();
         options.insert("profile", Variant::from("team"));

@@ -28,10 +28,12 @@ use gated::daemon::audit::{Audit, AuditError, AuditRecord};
 use gated::daemon::bus::service::attend;
 use gated::daemon::core::{Core, Setting};
 use gated::daemon::engine::{Engine, EngineError, Started};
+use gated::daemon::install::Machine;
 use gated::daemon::link::Socket;
 use gated::daemon::policyfiles::Snapshot;
 use gated::daemon::rendezvous::Rendezvous;
 use gated::daemon::state::{Kept, Shelf};
+use gated::daemon::store::Store;
 use gated::policy::Grant;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -169,6 +171,17 @@ impl Supervisor {
         Grant::decode(&self.decided().await.grant.expect("a grant")).unwrap()
     }
 
+    /// [`Supervisor::granted`], with grants from elsewhere before it.
+    pub async fn granted_after_grants(&mut self) -> Grant {
+        loop {
+            match self.message().await {
+                ToSession::Grant(_) => {}
+                ToSession::Decided(decision) => return Grant::decode(&decision.grant.expect("a grant")).unwrap(),
+                other => panic!("no decision: {other:?}"),
+            }
+        }
+    }
+
     /// Builds the session.
     pub async fn build(&mut self) -> Launch {
         let ToSession::Launch(launch) = self.message().await else { panic!("launched first") };
@@ -238,10 +251,12 @@ impl World {
             engine: Rc::new(Simulated { started: starts, killed: Rc::clone(&killed), fails: Rc::clone(&fails) }),
             rendezvous: Rc::new(Rendezvous::default()),
             audit: Arc::clone(&log) as Arc<dyn Audit>,
+            store: Store::open(&place.path().join("state")).unwrap(),
             shelf: Shelf::open(&place.path().join("sessions")).unwrap(),
             socket: place.path().join("supervisors.sock"),
             nobody_yet: PATIENCE,
             own: vec!["/gateds-own".into()],
+            machine: Machine { root: root.clone(), owner },
             read_policy: Box::new(move || Snapshot::read(&root, owner)),
         });
         let core = core.unwrap();
@@ -276,6 +291,11 @@ impl World {
 
     /// A session of whoever this is, with this profile.
     pub async fn session(&self, client: &Client, profile: &str) -> Supervisor {
+        self.session_with_grants(client, profile).await.0
+    }
+
+    /// The same, and what it has from its start.
+    pub async fn session_with_grants(&self, client: &Client, profile: &str) -> (Supervisor, Vec<Grant>) {
         let options = HashMap::from([
             ("directory", Variant::from(b"/work".to_vec())),
             ("profile", Variant::from("own")),
@@ -285,13 +305,14 @@ impl World {
         let opening = client.manager("OpenSession", &body);
         let building = async {
             let mut supervisor = self.supervisor().await;
-            supervisor.build().await;
-            supervisor
+            let launch = supervisor.build().await;
+            let grants = launch.grants.iter().map(|bytes| Grant::decode(bytes).unwrap()).collect();
+            (supervisor, grants)
         };
-        let (opened, supervisor) = tokio::join!(opening, building);
+        let (opened, (supervisor, grants)) = tokio::join!(opening, building);
         let (id, _): (String, zbus::OwnedObjectPath) = opened.unwrap().body().deserialize().unwrap();
         assert_eq!(id, supervisor.session.0);
-        supervisor
+        (supervisor, grants)
     }
 
     pub fn audited(&self) -> Vec<String> {

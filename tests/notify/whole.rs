@@ -44,6 +44,7 @@ impl Whole {
         command.arg("--audit").arg(desk.root().join("log/audit.jsonl"));
         fs::create_dir(desk.root().join("log")).unwrap();
         command.arg("--policy-root").arg(desk.root().join("policy"));
+        command.arg("--state").arg(desk.root().join("state"));
         let daemon = desk.start(command);
         owned(&desk.system, "org.gated.Gated1").await;
         desk.start_screen().await;

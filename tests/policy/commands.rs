@@ -12,7 +12,7 @@ use gated::policy::{Grant, Grants, Policy, Profile, Source};
 
 use super::sample::{CALL, OTHER_CALL, bounds, command, file, path, profile, request};
 
-fn asked(command: &Command) -> Request {
+pub fn asked(command: &Command) -> Request {
     let words = |words: &[Vec<u8>]| words.iter().map(|word| Untrusted::new(word.clone())).collect();
     let execution = Execution {
         argv: words(&command.asked.argv),

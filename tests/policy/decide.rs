@@ -98,7 +98,7 @@ fn a_verdict_names_its_rule_with_file_line_and_reason() {
     assert_eq!(explain::rule(&policy.rule(&verdict)), "rule hooks (p.toml:12): Run later.");
     let default = policy.decide(Access::Write, &path("/etc/x"), CALL, &Grants::new());
     assert_eq!(explain::verdict(&policy, &default), "ask: rule default (p.toml)");
-    assert_eq!(policy.remember(&default), Lifetime::Session);
+    assert_eq!(policy.remember(&default), Lifetime::Persistent);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn policy(rules: &str) -> Policy {
 }
 
 /// The question that this destination would be.
-fn asked(policy: &Policy, access: Access, to: &str) -> Request {
+pub fn asked(policy: &Policy, access: Access, to: &str) -> Request {
     let destination = destination(to);
     let reaching = Reaching { destination: &destination, program: &curl };
     let verdict = match access {
@@ -634,7 +634,7 @@ fn list(terms: &[String]) -> String {
 }
 
 /// The text of a rule without its id.
-fn any_rule() -> impl Strategy<Value = String> {
+pub fn any_rule() -> impl Strategy<Value = String> {
     let terms = |most| prop::collection::vec(any_term(), 0..most);
     let protocol = prop::sample::select(vec!["", "protocol = [\"udp\"]\n", "protocol = [\"tcp\", \"udp\"]\n"]);
     (terms(3), prop::collection::vec(any_network(), 0..2), terms(3), any_level(), protocol)
@@ -649,7 +649,7 @@ fn any_rules() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(any_rule(), 0..6)
 }
 
-fn any_destination() -> impl Strategy<Value = String> {
+pub fn any_destination() -> impl Strategy<Value = String> {
     let address = prop::sample::select(vec![
         "192.0.2.1",
         "192.0.2.2",
@@ -751,12 +751,10 @@ fn a_profile_is_explained_as_it_would_decide() {
     let policy = policy(RULES);
     let of = |term: &str, at: Option<&str>, by| {
         let assumed = Assumed { at: at.map(|at| at.parse().unwrap()), by };
-        let said = explain::connection(&policy, &term.parse().unwrap(), &assumed, Transport::Tcp)?;
+        let asked = explain::connection(&term.parse().unwrap(), &assumed, Transport::Tcp)?;
+        let said = asked.iter().map(|question| question.explain(&policy, &Grants::new(), &|_| None));
         Some(
-            said.iter()
-                .map(|said| {
-                    format!("{}: {} {}", String::from_utf8_lossy(said.object.as_bytes()), said.level, said.rule.id)
-                })
+            said.map(|said| format!("{}: {} {}", said.object, said.decided.level, said.decided.rule))
                 .collect::<Vec<_>>(),
         )
     };
@@ -776,8 +774,8 @@ fn a_profile_is_explained_as_it_would_decide() {
     assert_eq!((of("*.x.org:1", None, Resolved), of("x.org:1-2", None, Resolved)), (None, None));
     let binds = super::network::policy(BINDS);
     let listening = |at: &str| {
-        let said = explain::listening(&binds, at.parse().unwrap());
-        (said.level, said.rule.id)
+        let said = explain::listening(at.parse().unwrap()).explain(&binds, &Grants::new(), &|_| None).decided;
+        (said.level, said.rule)
     };
     assert_eq!(listening("127.0.0.1:3000"), (Level::Allow, "dev".to_owned()));
     assert_eq!(listening("127.0.0.1:5000"), (Level::Allow, "built-in:own-network".to_owned()));

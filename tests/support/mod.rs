@@ -6,9 +6,11 @@
 pub mod bus;
 pub mod journal;
 pub mod network;
+pub mod openmetrics;
 pub mod outcome;
 pub mod profiles;
 pub mod sandbox;
+pub mod served;
 pub mod snapshot;
 pub mod system_bus;
 pub mod terminal;

@@ -31,6 +31,8 @@ pub enum Policy {
     Debug,
     /// The built-in profile `coder`, and a script of answers.
     Coder { answers: &'static str },
+    /// The same of another built-in profile.
+    Named { profile: &'static str, answers: &'static str },
 }
 
 pub struct Results {
@@ -90,6 +92,10 @@ impl Case {
             Policy::Debug => sandbox.profile(&profiles::judged("debug = true")),
             Policy::Coder { answers } => {
                 sandbox.profile_named("coder");
+                sandbox.answers(answers);
+            }
+            Policy::Named { profile, answers } => {
+                sandbox.profile_named(profile);
                 sandbox.answers(answers);
             }
         }

@@ -9,6 +9,7 @@ mod debuggers;
 mod demo;
 mod git;
 mod packages;
+mod profiles;
 mod programs;
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,6 +28,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("demo", demo::TESTS),
     ("git", git::TESTS),
     ("packages", packages::TESTS),
+    ("profiles", profiles::TESTS),
     ("programs", programs::TESTS),
 ];
 

@@ -9,6 +9,7 @@ mod answer;
 mod exec;
 mod group;
 mod net;
+mod notice;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -33,6 +34,7 @@ pub use answer::{MAX_EDITED, answer_from_bus, answer_to_bus};
 use exec::ParentOnBus;
 pub use net::MAX_NAMES;
 use net::NameOnBus;
+pub use notice::NoticeDetails;
 
 /// Bytes of a path at the most; above what the kernel resolves (`PATH_MAX`).
 pub const MAX_PATH: usize = 4 * 4096;

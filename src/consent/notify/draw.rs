@@ -8,10 +8,11 @@
 use std::collections::BTreeSet;
 
 use crate::common::access::{Access, Level};
-use crate::common::consent::Prompt;
-use crate::common::decision::{Lifetime, Width};
+use crate::common::consent::{Group, Prompt, Suggestion};
+use crate::common::decision::{Lifetime, Term, Width};
 use crate::common::exec::Execution;
 use crate::common::id::RequestId;
+use crate::common::notice::{Kind, Notice};
 use crate::common::path::RawPath;
 use crate::common::request::Request;
 use crate::common::text::{self, Untrusted};
@@ -65,6 +66,8 @@ const LINE: usize = 200;
 const COMMAND: usize = 1000;
 /// Processes above the one that asks that are named.
 const PARENTS: usize = 3;
+/// Members of a group that are named.
+const MEMBERS: usize = 5;
 /// Lines of what was done that are told one by one.
 const TOLD: usize = 6;
 
@@ -78,8 +81,7 @@ pub fn request(
     others: usize,
 ) -> Drawing {
     let request = &prompt.request;
-    let who = &request.who;
-    let approve = format!("gatedctl approve {}", short(request.id));
+    let approve = format!("gatedctl approve {}", short(prompt.id));
     let mut summary = summary(prompt, of, person);
     if !server.body {
         summary = format!("{summary} ({approve})");
@@ -90,9 +92,13 @@ pub fn request(
     if why == Why::TooSoon {
         line("Not counted", "the answer came before this could be read. Please answer again".to_owned());
     }
-    match &request.execution {
-        Some(execution) => of_execution(request, execution, &mut line),
-        None => {
+    match (&request.execution, &prompt.group) {
+        (Some(execution), _) => of_execution(request, execution, &mut line),
+        (None, Some(group)) => {
+            of_group(request, group, &mut line);
+            of_asker(request, &mut line);
+        }
+        (None, None) => {
             let said = words::lines(request);
             if said.is_empty() {
                 line("object", text::escaped_within(request.object.as_bytes(), LINE));
@@ -102,9 +108,7 @@ pub fn request(
             if let Some(other) = &request.other {
                 line(words::other(request.operation), text::escaped_within(other.as_bytes(), LINE));
             }
-            line("program", format!("{} (pid {})", text::escaped_within(who.program.as_bytes(), LINE), who.pid));
-            line("call", text::quoted_argv_within(who.argv.iter().map(Untrusted::as_bytes), LINE));
-            line("in", text::escaped_within(who.cwd.as_bytes(), LINE));
+            of_asker(request, &mut line);
         }
     }
     let rule = format!("{} of profile {}", request.rule.id, request.rule.profile);
@@ -117,12 +121,25 @@ pub fn request(
         Some(time) if brief.is_empty() => format!(", for {time}"),
         _ => brief.to_owned(),
     };
-    line("a yes covers", format!("{}{brief}", words::reach(request, Width::Exact)));
+    line("a yes covers", format!("{}{brief}", words::reach_of(prompt, Width::Exact)));
     if request.destination.is_some() && prompt.longest > Lifetime::Attempt {
         let wider = prompt.offers.iter().skip(1).map(|offer| offer.width.as_str()).collect::<Vec<_>>().join("|");
         if !wider.is_empty() {
             line("wider", format!("{approve} --scope {wider}"));
         }
+    }
+    if let Some(suggestion) = always(prompt) {
+        let reach = words::reach_of(prompt, suggestion.width);
+        let scope = prompt.offers.iter().find(|offer| offer.width == suggestion.width);
+        let scope = scope.map(|offer| words::scope(request, offer, LINE)).unwrap_or_default();
+        let times = suggestion.times;
+        line(
+            "you said yes",
+            format!("{times} times; always covers {reach}: {scope}, in every session with this profile"),
+        );
+    }
+    if prompt.group.is_some() {
+        line("one by one", format!("{approve} --one-by-one"));
     }
     if request.level == Level::Authenticate {
         line("a yes needs", "proof that it is you".to_owned());
@@ -138,6 +155,25 @@ pub fn request(
     lines.push(if server.actions { approve } else { format!("To answer: {approve}, or gatedctl deny") });
 
     Drawing { summary, body: body(&lines, server), buttons: buttons(prompt, server) }
+}
+
+/// What several requests are about: the first of them, and how many there are.
+fn of_group(request: &Request, group: &Group, line: &mut impl FnMut(&str, String)) {
+    let place = if request.access == Access::Connect { "host" } else { "below" };
+    line(place, text::ending_within(&text::escaped(group.place.as_bytes()), LINE));
+    let named = group.members.iter().take(MEMBERS);
+    let mut names: Vec<String> = named.map(|member| words::member(request, group, member, LINE)).collect();
+    let count = names.len();
+    names.extend(words::further(group, count));
+    line(words::label(request), names.join("\n  "));
+}
+
+/// Who wants it.
+fn of_asker(request: &Request, line: &mut impl FnMut(&str, String)) {
+    let who = &request.who;
+    line("program", format!("{} (pid {})", text::escaped_within(who.program.as_bytes(), LINE), who.pid));
+    line("call", text::quoted_argv_within(who.argv.iter().map(Untrusted::as_bytes), LINE));
+    line("in", text::escaped_within(who.cwd.as_bytes(), LINE));
 }
 
 /// What would run, and who wants it: what carries code and what is new first, for a desktop may cut the end.
@@ -209,6 +245,18 @@ fn named(name: &[u8], columns: usize) -> String {
     fitted(columns, |columns| text::quoted_argv_within([name], columns))
 }
 
+/// Draws what the daemon has to say without a question.
+pub fn notice(notice: &Notice, server: Capabilities) -> Drawing {
+    let summary = match notice.kind {
+        Kind::Notify => "gated let something be done",
+        Kind::Muted => "gated denies without a question",
+        Kind::Policy => "gated keeps its last policy",
+    };
+    let line = words::notice(notice, LINE);
+    let summary = if server.body { summary.to_owned() } else { plain(&line) };
+    Drawing { summary, body: body(&[line], server), buttons: Vec::new() }
+}
+
 /// Draws what happened while nobody looked.
 pub fn missed(requests: usize, server: Capabilities) -> Drawing {
     let summary = match requests {
@@ -227,8 +275,11 @@ fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
         _ => named(request.who.program.file_name(), NAME),
     };
     let of = of.map(|user| format!(" of {}", fitted(NAME, |columns| text::shortened(user.as_bytes(), columns))));
-    let mut summary =
-        format!("{name}{} wants to {} ", of.unwrap_or_default(), words::verb(request.access, request.operation));
+    let of_whom = of.unwrap_or_default();
+    let mut summary = format!("{name}{of_whom} wants to {} ", words::verb(request.access, request.operation));
+    if let Some(group) = &prompt.group {
+        return group_summary(&name, &of_whom, request, group, person);
+    }
     let left = SUMMARY.saturating_sub(text::columns(&summary)).max(PATH);
     match (&request.execution, &request.destination) {
         (Some(execution), _) => summary.push_str(&fitted(left, |columns| brief(&execution.argv, columns))),
@@ -242,6 +293,22 @@ fn summary(prompt: &Prompt, of: Option<&str>, person: &Person) -> String {
         summary.push_str(&format!(" ({} {})", words::other(request.operation), place(other, person, PATH)));
     }
     summary
+}
+
+/// `npm wants to create 214 files in ~/.npm/_cacache`.
+fn group_summary(name: &str, of: &str, request: &Request, group: &Group, person: &Person) -> String {
+    let wants = format!("{name}{of} wants to ");
+    let left = SUMMARY.saturating_sub(text::columns(&wants));
+    let wish = words::wish(request, group, left, |pattern, left| {
+        let left = left.max(PATH);
+        // A directory with characters of patterns in its name is said as the pattern.
+        let path = RawPath::from(pattern);
+        match request.access {
+            Access::Connect => text::ending_within(pattern, left.max(HOST)),
+            _ => place(&path, person, left),
+        }
+    });
+    wants + &wish
 }
 
 /// A path, from `~` on if it lies in the person's home.
@@ -273,6 +340,14 @@ fn short(id: RequestId) -> String {
     id.to_string().chars().take(8).collect()
 }
 
+/// What has been answered often enough to be offered for good.
+pub(super) fn always(prompt: &Prompt) -> Option<Suggestion> {
+    let is_offered = |width: Width| prompt.offers.iter().any(|offer| offer.width == width);
+    prompt.suggestion.filter(|suggestion| {
+        suggestion.term == Term::Always && prompt.longest >= Lifetime::Persistent && is_offered(suggestion.width)
+    })
+}
+
 /// "Deny" first: what is clicked without reading is what does no harm. There is never a `default` action, which desktops
 /// take a click anywhere for, and never a fourth, which some leave out.
 fn buttons(prompt: &Prompt, server: Capabilities) -> Vec<(Choice, &'static str)> {
@@ -280,7 +355,9 @@ fn buttons(prompt: &Prompt, server: Capabilities) -> Vec<(Choice, &'static str)>
         return Vec::new();
     }
     let session = (prompt.longest >= Lifetime::Session).then_some((Choice::Session, "Allow for session"));
-    [(Choice::Deny, "Deny"), (Choice::Once, "Allow once")].into_iter().chain(session).collect()
+    let longer = always(prompt).map(|_| (Choice::Always, "Allow always")).or(session);
+    let once = if prompt.group.is_some() { "Allow all once" } else { "Allow once" };
+    [(Choice::Deny, "Deny"), (Choice::Once, once)].into_iter().chain(longer).collect()
 }
 
 fn body(lines: &[String], server: Capabilities) -> String {

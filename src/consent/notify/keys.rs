@@ -31,6 +31,7 @@ fn word(choice: Choice) -> &'static str {
         Choice::Deny => "deny",
         Choice::Once => "once",
         Choice::Session => "session",
+        Choice::Always => "always",
     }
 }
 

@@ -1,5 +1,5 @@
 //! `gated-notify` from start to end: one desktop on the session bus, one registration on the system bus, each looked for
-//! again when it goes.
+//! again when it goes. With `--webhook` it is another consent agent, which begins in [`crate::consent::webhook`].
 
 use std::convert::Infallible;
 use std::io;
@@ -17,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use zbus::{Connection, connection};
 
 use crate::common::bus::INSIDE_SOCKET;
+use crate::common::notice::{Kind, Notice};
 use crate::common::path::RawPath;
 use crate::consent::bus::{Asked, BusAgent, Registration};
 use crate::consent::told::{self, Told};
@@ -39,11 +40,24 @@ const BACKLOG: usize = 64;
 /// Show requests of gated sessions as desktop notifications and bring the answers back. Started with the desktop
 #[derive(Debug, Parser)]
 #[command(name = "gated-notify", version)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Put them to the URL of ~/.config/gated/webhook.toml instead, for a chat bot or a phone
+    #[arg(long)]
+    pub webhook: bool,
+}
+
+/// Where goes what nobody is asked about.
+struct Telling {
+    tell: mpsc::Sender<Told>,
+    hear: mpsc::Sender<Notice>,
+}
 
 pub fn main() -> ExitCode {
-    let Arguments {} = Arguments::parse();
+    let arguments = Arguments::parse();
     start_tracing();
+    if arguments.webhook {
+        return crate::consent::webhook::main();
+    }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
@@ -99,10 +113,12 @@ async fn serve(person: Person) -> io::Result<()> {
     let (asked, mut arrivals) = mpsc::unbounded_channel();
     let (able, is_able) = watch::channel(false);
     let (tell, told) = mpsc::channel(BACKLOG);
-    let mut notifier = Notifier::new(Desktop::new(), person, Limits::default(), able).telling(told, Pace::default());
+    let (hear, heard) = mpsc::channel(BACKLOG);
+    let notifier = Notifier::new(Desktop::new(), person, Limits::default(), able);
+    let mut notifier = notifier.telling(told, Pace::default()).hearing(heard);
     let asking = async move {
         tokio::select! {
-            () = ask(asked, is_able, tell) => {}
+            () = ask(asked, is_able, Telling { tell, hear }) => {}
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
@@ -113,12 +129,12 @@ async fn serve(person: Person) -> io::Result<()> {
 }
 
 /// Is registered with the daemon whenever requests can be shown, and hands them on.
-async fn ask(asked: mpsc::UnboundedSender<Asked>, mut able: watch::Receiver<bool>, tell: mpsc::Sender<Told>) {
+async fn ask(asked: mpsc::UnboundedSender<Asked>, mut able: watch::Receiver<bool>, telling: Telling) {
     loop {
         if able.wait_for(|able| *able).await.is_err() {
             return;
         }
-        match registered(&asked, &mut able, &tell).await {
+        match registered(&asked, &mut able, &telling).await {
             Ok(()) => {}
             Err(error) => warn!(%error, "no requests from gatedd"),
         }
@@ -130,12 +146,14 @@ async fn ask(asked: mpsc::UnboundedSender<Asked>, mut able: watch::Receiver<bool
 async fn registered(
     asked: &mpsc::UnboundedSender<Asked>,
     able: &mut watch::Receiver<bool>,
-    tell: &mpsc::Sender<Told>,
+    telling: &Telling,
 ) -> Result<(), crate::consent::bus::BusError> {
     let connection = connection::Builder::system().method_timeout(CALL).build().await?;
     let mut agent = BusAgent::register(&connection, Registration { kind: "desktop", session: None }).await?;
     info!("a consent agent from now on");
-    let mut telling = std::pin::pin!(tell_always(&connection, tell));
+    let notices = agent.take_notices();
+    let mut told = std::pin::pin!(tell_always(&connection, &telling.tell));
+    let mut heard = std::pin::pin!(hear_always(notices, &telling.hear));
     loop {
         tokio::select! {
             next = agent.next() => match next {
@@ -149,7 +167,8 @@ async fn registered(
                     return Ok(());
                 }
             },
-            never = &mut telling => match never {},
+            never = &mut told => match never {},
+            never = &mut heard => match never {},
             () = unable(able) => {
                 warn!("nothing to show requests by; they are left to gatedctl");
                 agent.unregister().await;
@@ -157,6 +176,18 @@ async fn registered(
             }
         }
     }
+}
+
+/// Hands on what the daemon has to say. What rules of level `notify` let happen is told by [`tell_always`], with more to it.
+async fn hear_always(notices: Option<mpsc::Receiver<Notice>>, hear: &mpsc::Sender<Notice>) -> Infallible {
+    if let Some(mut notices) = notices {
+        while let Some(notice) = notices.recv().await {
+            if notice.kind != Kind::Notify && hear.try_send(notice).is_err() {
+                debug!("more is to be said than can be shown");
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// Follows what is done without a question, of one daemon after the other.

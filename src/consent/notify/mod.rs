@@ -24,6 +24,7 @@ use tracing::{info, warn};
 
 use crate::common::consent::{Answer, Prompt};
 use crate::common::decision::{Lifetime, Width};
+use crate::common::notice::Notice;
 use crate::consent::bus::Asked;
 use crate::consent::told::Told;
 
@@ -134,6 +135,8 @@ pub struct Notifier<S: Server> {
     telling: Telling,
     tells: Option<Mark>,
     told: Option<mpsc::Receiver<Told>>,
+    /// What the daemon has to say besides.
+    notices: Option<mpsc::Receiver<Notice>>,
 }
 
 impl<S: Server> Notifier<S> {
@@ -152,12 +155,18 @@ impl<S: Server> Notifier<S> {
             telling: Telling::new(Pace::default()),
             tells: None,
             told: None,
+            notices: None,
         }
     }
 
     /// The same, which says as well what was done without a question.
     pub fn telling(self, told: mpsc::Receiver<Told>, pace: Pace) -> Notifier<S> {
         Notifier { told: Some(told), telling: Telling::new(pace), ..self }
+    }
+
+    /// The same, which says as well what the daemon has to say.
+    pub fn hearing(self, notices: mpsc::Receiver<Notice>) -> Notifier<S> {
+        Notifier { notices: Some(notices), ..self }
     }
 
     /// Until `asked` is closed; then what is shown is taken away.
@@ -176,6 +185,7 @@ impl<S: Server> Notifier<S> {
                     None => break,
                 },
                 Some(told) = next_of(self.told.as_mut()) => self.telling.add(told, Instant::now()),
+                Some(notice) = next_of(self.notices.as_mut()) => self.notice(&notice).await,
                 () = until(due) => self.tell().await,
                 () = until(wake) => self.step(Instant::now(), Event::Tick).await,
                 _ = look.tick(), if !self.queue.is_empty() => self.look().await,
@@ -184,6 +194,16 @@ impl<S: Server> Notifier<S> {
         let asked = std::mem::take(&mut self.waiting).into_values().filter_map(|waiting| Some(waiting.shown?.0));
         for mark in asked.chain(self.tells.take()) {
             self.server.close(&mark).await;
+        }
+    }
+
+    /// Says what nobody is asked about; what cannot be seen now is in the log.
+    async fn notice(&mut self, notice: &Notice) {
+        self.look().await;
+        let Some(capabilities) = self.server.capabilities().filter(|_| !self.locked) else { return };
+        let drawing = draw::notice(notice, capabilities);
+        if let Err(error) = self.server.show(&drawing, &[], Stay::InPassing).await {
+            warn!(%error, "not told");
         }
     }
 
@@ -382,6 +402,11 @@ impl<S: Server> Notifier<S> {
             Choice::Deny => Answer::Deny,
             Choice::Once => Answer::Once(Width::Exact),
             Choice::Session => Answer::Session(Width::Exact),
+            // The notification says what it covers.
+            Choice::Always => match draw::always(&waiting.prompt) {
+                Some(suggestion) => Answer::Always(suggestion.width),
+                None => Answer::Deny,
+            },
         };
         let request = waiting.prompt.id;
         match waiting.reply.send(answer) {
@@ -402,7 +427,7 @@ fn name_of(uid: u32) -> String {
 }
 
 /// The next that is told; never if nothing is, or nothing more.
-async fn next_of(told: Option<&mut mpsc::Receiver<Told>>) -> Option<Told> {
+async fn next_of<T>(told: Option<&mut mpsc::Receiver<T>>) -> Option<T> {
     match told {
         Some(told) => match told.recv().await {
             Some(told) => Some(told),

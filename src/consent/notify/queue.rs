@@ -26,6 +26,8 @@ pub enum Choice {
     Deny,
     Once,
     Session,
+    /// Drawn in place of it where it is suggested.
+    Always,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -238,7 +240,7 @@ impl Queue {
         let read = drawn.checked_add(guard).is_some_and(|end| now >= end);
         let counts = match choice {
             Choice::Deny => true,
-            Choice::Once => settled && read,
+            Choice::Once | Choice::Always => settled && read,
             Choice::Session => settled && read && entry.may_session,
         };
         if locked {

@@ -1,8 +1,10 @@
 //! The conversation at a prompt, without a terminal: what was typed goes in, what to do comes out. Runs in the process that
 //! owns the terminal; the bytes come from a keyboard, or from a terminal that a tool made to reply.
 
+use std::time::Duration;
+
 use crate::common::consent::{Answer, Prompt};
-use crate::common::decision::{Lifetime, Width};
+use crate::common::decision::{Lifetime, Term, Width};
 
 /// What a burst of typed bytes means. A burst is everything that arrives without a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,19 @@ pub enum Step {
     Done(Answer),
 }
 
+/// What a key asks for next, if it asks for more than Enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// For how long a yes is to hold.
+    Time,
+    /// For how long the same is denied.
+    Block,
+}
+
+/// Times of which one can be chosen.
+const TIMES: [(char, Duration); 3] =
+    [('1', Duration::from_secs(600)), ('2', Duration::from_secs(3600)), ('3', Duration::from_secs(8 * 3600))];
+
 /// The state of one prompt.
 #[derive(Clone, Debug)]
 pub struct Dialog {
@@ -52,9 +67,13 @@ pub struct Dialog {
     pub page: usize,
     /// Said once, about the last input.
     pub hint: Option<&'static str>,
+    /// The question that a key has led to.
+    pub asks: Option<Asks>,
     widths: Vec<Width>,
     at: usize,
-    session: bool,
+    longest: Lifetime,
+    max_for: Option<Duration>,
+    group: bool,
     edit: bool,
 }
 
@@ -66,9 +85,12 @@ impl Dialog {
             help: false,
             page: 0,
             hint: None,
+            asks: None,
             widths: prompt.offers.iter().map(|offer| offer.width).collect(),
             at: 0,
-            session: prompt.longest >= Lifetime::Session,
+            longest: prompt.longest,
+            max_for: prompt.max_for,
+            group: prompt.group.is_some(),
             edit,
         }
     }
@@ -83,11 +105,35 @@ impl Dialog {
     }
 
     pub fn may_session(&self) -> bool {
-        self.session
+        self.longest >= Lifetime::Session
+    }
+
+    pub fn may_always(&self) -> bool {
+        self.longest >= Lifetime::Persistent
+    }
+
+    pub fn may_time(&self) -> bool {
+        self.longest >= Lifetime::Until
+    }
+
+    /// What is not denied again is not worth a rule.
+    pub fn may_block(&self) -> bool {
+        self.longest >= Lifetime::Call
+    }
+
+    pub fn may_split(&self) -> bool {
+        self.group
     }
 
     pub fn may_edit(&self) -> bool {
         self.edit
+    }
+
+    /// The times that can be chosen, with their keys: as far as they are allowed, and the longest one at the least.
+    pub fn times(&self) -> Vec<(char, Duration)> {
+        let most = self.max_for.unwrap_or(Duration::MAX);
+        let times: Vec<_> = TIMES.into_iter().filter(|(_, time)| *time <= most).collect();
+        if times.is_empty() { vec![('1', most)] } else { times }
     }
 
     pub fn input(&mut self, typed: Typed) -> Step {
@@ -112,30 +158,59 @@ impl Dialog {
     }
 
     fn enter(&mut self) -> Step {
-        match self.key.take() {
-            Some('d') => Step::Done(Answer::Deny),
-            Some('o') => Step::Done(Answer::Once(self.width())),
-            Some('s') if self.session => Step::Done(Answer::Session(self.width())),
-            Some('w') if self.may_widen() => {
+        let width = self.width();
+        match (self.asks, self.key.take()) {
+            (_, Some('d')) => Step::Done(Answer::Deny),
+            (_, None) => self.say("a key first"),
+            (Some(_), Some('x')) => self.turn(None),
+            (Some(Asks::Time), Some(key)) => match self.times().into_iter().find(|(own, _)| *own == key) {
+                Some((_, time)) => Step::Done(Answer::For(width, time)),
+                None => self.say("not one of the keys above"),
+            },
+            (Some(Asks::Block), Some('s')) => Step::Done(Answer::Block(width, Term::Session)),
+            (Some(Asks::Block), Some('a')) => Step::Done(Answer::Block(width, Term::Always)),
+            (Some(Asks::Block), Some('w')) | (None, Some('w')) if self.may_widen() => {
                 self.at = self.at.saturating_add(1).checked_rem(self.widths.len()).unwrap_or(0);
                 self.page = 0;
                 Step::All
             }
-            Some('e') if self.edit => Step::Edit,
-            Some('m') => {
+            (Some(Asks::Block), Some(_)) => self.say("not one of the keys above"),
+            (None, Some(key)) => self.enter_first(key),
+        }
+    }
+
+    /// A key of the first question.
+    fn enter_first(&mut self, key: char) -> Step {
+        match key {
+            'o' => Step::Done(Answer::Once(self.width())),
+            's' if self.may_session() => Step::Done(Answer::Session(self.width())),
+            'f' if self.may_time() => self.turn(Some(Asks::Time)),
+            'a' if self.may_always() => Step::Done(Answer::Always(self.width())),
+            'b' if self.may_block() => self.turn(Some(Asks::Block)),
+            '1' if self.may_split() => Step::Done(Answer::Split),
+            'e' if self.edit => Step::Edit,
+            'm' => {
                 self.page = self.page.saturating_add(1);
                 Step::All
             }
-            Some('?') => {
+            '?' => {
                 (self.help, self.page) = (!self.help, 0);
                 Step::All
             }
-            Some('e') => self.say("not offered: a command is changed at the gated-run that it was given to"),
-            Some('s') => self.say("not offered: the rule does not let an answer hold for the session"),
-            Some('w') => self.say("not offered: this cannot be widened"),
-            Some(_) => self.say("not one of the keys above"),
-            None => self.say("a key first"),
+            'e' => self.say("not offered: a command is changed at the gated-run that it was given to"),
+            's' => self.say("not offered: the rule does not let an answer hold for the session"),
+            'f' => self.say("not offered: no answer to this may outlive the session"),
+            'a' => self.say("not offered: no answer to this may hold for good"),
+            'b' => self.say("not offered: this is asked for each time"),
+            'w' => self.say("not offered: this cannot be widened"),
+            '1' => self.say("not offered: it is only one"),
+            _ => self.say("not one of the keys above"),
         }
+    }
+
+    fn turn(&mut self, asks: Option<Asks>) -> Step {
+        (self.asks, self.page) = (asks, 0);
+        Step::All
     }
 
     fn say(&mut self, hint: &'static str) -> Step {
@@ -149,7 +224,20 @@ mod tests {
     use super::*;
 
     fn dialog(widths: &[Width], session: bool) -> Dialog {
-        Dialog { key: None, help: false, page: 0, hint: None, widths: widths.to_vec(), at: 0, session, edit: false }
+        let longest = if session { Lifetime::Session } else { Lifetime::Call };
+        Dialog {
+            key: None,
+            help: false,
+            page: 0,
+            hint: None,
+            asks: None,
+            widths: widths.to_vec(),
+            at: 0,
+            longest,
+            max_for: None,
+            group: false,
+            edit: false,
+        }
     }
 
     const ALL: [Width; 3] = [Width::Exact, Width::Directory, Width::Tree];
@@ -236,5 +324,46 @@ mod tests {
             assert_eq!(dialog.input(typed(burst)), Step::Line);
             assert_eq!(dialog.input(typed(b"\r")), Step::Line, "the key before {burst:?} was kept");
         }
+    }
+
+    #[test]
+    fn a_time_is_one_of_those_that_are_allowed() {
+        let hours = |number: u64| Duration::from_secs(3600 * number);
+        let mut dialog = Dialog { longest: Lifetime::Until, max_for: Some(hours(2)), ..dialog(&ALL, true) };
+        assert_eq!(dialog.input(typed(b"f\r")), Step::All);
+        for not_a_time in [b"3\r", b"o\r", b"s\r"] {
+            assert_eq!(dialog.input(typed(not_a_time)), Step::Line);
+        }
+        assert_eq!(dialog.input(typed(b"2\r")), Step::Done(Answer::For(Width::Exact, hours(1))));
+        assert_eq!(dialog.input(typed(b"x\r")), Step::All);
+        assert_eq!(dialog.input(typed(b"a\r")), Step::Line, "not for good");
+        let short = Dialog { max_for: Some(Duration::from_secs(60)), ..dialog };
+        assert_eq!(short.times(), [('1', Duration::from_secs(60))]);
+    }
+
+    #[test]
+    fn a_session_answer_is_not_longer_than_it_says() {
+        let mut dialog = dialog(&ALL, true);
+        for beyond in [b"f\r", b"a\r", b"1\r"] {
+            assert_eq!(dialog.input(typed(beyond)), Step::Line);
+            assert!(dialog.hint.is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_blocked_is_blocked_for_as_long_as_was_chosen() {
+        for (key, term) in [(b"s\r", Term::Session), (b"a\r", Term::Always)] {
+            let mut dialog = dialog(&ALL, true);
+            assert_eq!(dialog.input(typed(b"b\r")), Step::All);
+            assert_eq!(dialog.input(typed(b"w\r")), Step::All);
+            assert_eq!(dialog.input(typed(b"o\r")), Step::Line, "that was another question");
+            assert_eq!(dialog.input(typed(key)), Step::Done(Answer::Block(Width::Directory, term)));
+        }
+    }
+
+    #[test]
+    fn a_group_can_be_asked_for_one_by_one() {
+        let mut dialog = Dialog { group: true, ..dialog(&ALL, false) };
+        assert_eq!(dialog.input(typed(b"1\r")), Step::Done(Answer::Split));
     }
 }

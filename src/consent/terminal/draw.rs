@@ -3,14 +3,14 @@
 //! stands on further pages.
 
 use crate::common::access::Access;
-use crate::common::consent::Prompt;
+use crate::common::consent::{Group, Prompt};
 use crate::common::decision::Lifetime;
 use crate::common::exec::Execution;
 use crate::common::request::Request;
 use crate::common::text::{self, Untrusted};
 use crate::consent::words;
 
-use super::dialog::Dialog;
+use super::dialog::{Asks, Dialog};
 
 /// Columns below which labels stand close.
 const NARROW: usize = 40;
@@ -125,7 +125,7 @@ fn further(prompt: &Prompt, dialog: &Dialog, columns: usize, room: usize) -> Opt
         }
     }
     for offer in &prompt.offers {
-        let reach = words::reach(&prompt.request, offer.width);
+        let reach = words::reach_of(prompt, offer.width);
         all.long(&field(Worth::Needed, "yes covers", usize::MAX, |limit| {
             format!("{reach}: {}", words::scope(&prompt.request, offer, limit))
         }));
@@ -149,6 +149,9 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, 
         Some(execution) if execution.is_first => {
             page.flow(Worth::Needed, "gated: gated-run was told to run this command");
         }
+        _ if prompt.group.is_some() => {
+            page.flow(Worth::Needed, &format!("gated: {name} wants to {}", words::wished(prompt, columns)))
+        }
         // A name takes a line at the most, with its end; all of it stands below.
         _ => page.flow(Worth::Needed, &format!("gated: {name} wants to {}", words::intent(request, columns))),
     }
@@ -156,14 +159,16 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, 
     for field in fields(prompt, object_lines) {
         page.long(&field);
     }
-    if request.execution.as_ref().is_some_and(|execution| execution.parents.len() > PARENTS) {
+    if request.execution.as_ref().is_some_and(|execution| execution.parents.len() > PARENTS)
+        || prompt.group.as_ref().is_some_and(|group| group.members.len() > NAMED)
+    {
         page.is_cut = true;
     }
     page.queue(prompt);
     page.air();
     let scope = prompt.offers.iter().find(|offer| offer.width == dialog.width());
     page.long(&field(Worth::Needed, "yes covers", object_lines.min(2), |limit| {
-        let reach = words::reach(request, dialog.width());
+        let reach = words::reach_of(prompt, dialog.width());
         let left = limit.saturating_sub(reach.len() + 2);
         // The exact object stands above.
         if dialog.width() == Default::default() || left < 16 {
@@ -175,6 +180,11 @@ fn whole(prompt: &Prompt, dialog: &Dialog, columns: usize, object_lines: usize, 
     }));
     if let Some(time) = words::longest_for(request) {
         page.long(&field(Worth::Needed, "it holds", 1, move |limit| text::escaped_within(time.as_bytes(), limit)));
+    }
+    if let Some(suggestion) = &prompt.suggestion
+        && dialog.asks.is_none()
+    {
+        page.flow(Worth::Reason, &words::suggestion(prompt, suggestion, dialog.width()));
     }
     page.keys(prompt, dialog, has_more);
     if dialog.help {
@@ -188,7 +198,10 @@ fn fields(prompt: &Prompt, object_lines: usize) -> Vec<Field<'_>> {
     let request = prompt.request.as_ref();
     let mut fields = match &request.execution {
         Some(execution) => of_execution(request, execution, object_lines),
-        None => of_object(request, object_lines),
+        None => match &prompt.group {
+            Some(group) => of_group(request, group, object_lines),
+            None => of_object(request, object_lines),
+        },
     };
     let rule = &request.rule;
     let place = match rule.line {
@@ -202,8 +215,32 @@ fn fields(prompt: &Prompt, object_lines: usize) -> Vec<Field<'_>> {
     fields
 }
 
+/// Members that stand on the first page where there is room, and those that always do.
+const NAMED: usize = 8;
+const NEEDED: usize = 2;
+
+fn of_group<'a>(request: &'a Request, group: &'a Group, object_lines: usize) -> Vec<Field<'a>> {
+    let place = if request.access == Access::Connect { "domain" } else { "below" };
+    let mut fields = vec![field(Worth::Needed, place, object_lines.min(2), |limit| match request.access {
+        Access::Connect => text::ending_within(&group.place, limit),
+        _ => text::escaped_within(group.place.as_bytes(), limit),
+    })];
+    let named = if object_lines == usize::MAX { usize::MAX } else { NAMED };
+    for (at, member) in group.members.iter().take(named).enumerate() {
+        let worth = if at < NEEDED { Worth::Needed } else { Worth::Parents };
+        let label = if at == 0 { words::label(request) } else { "" };
+        fields.push(field(worth, label, object_lines.min(2), |limit| words::member(request, group, member, limit)));
+    }
+    let shown = group.members.len().min(named);
+    fields.extend(
+        words::further(group, shown)
+            .map(|more| field(Worth::Needed, "", 1, move |limit| text::escaped_within(more.as_bytes(), limit))),
+    );
+    fields.extend(of_asker(request, object_lines));
+    fields
+}
+
 fn of_object(request: &Request, object_lines: usize) -> Vec<Field<'_>> {
-    let who = &request.who;
     let said = words::lines(request);
     let object = said.is_empty().then(|| {
         field(Worth::Needed, "object", object_lines, |limit| text::escaped_within(request.object.as_bytes(), limit))
@@ -217,6 +254,12 @@ fn of_object(request: &Request, object_lines: usize) -> Vec<Field<'_>> {
             text::escaped_within(other.as_bytes(), limit)
         })
     });
+    said.chain([object, other].into_iter().flatten()).chain(of_asker(request, object_lines)).collect()
+}
+
+/// Who wants it.
+fn of_asker(request: &Request, object_lines: usize) -> [Field<'_>; 3] {
+    let who = &request.who;
     let program = field(Worth::Program, "program", 1, |limit| {
         let pid = format!(" (pid {})", who.pid);
         text::escaped_within(who.program.as_bytes(), limit.saturating_sub(pid.len())) + &pid
@@ -225,7 +268,7 @@ fn of_object(request: &Request, object_lines: usize) -> Vec<Field<'_>> {
         text::quoted_argv_within(who.argv.iter().map(Untrusted::as_bytes), limit)
     });
     let place = field(Worth::Place, "in", 1, |limit| text::escaped_within(who.cwd.as_bytes(), limit));
-    said.chain([object, other, Some(program), Some(command), Some(place)].into_iter().flatten()).collect()
+    [program, command, place]
 }
 
 fn of_execution<'a>(request: &'a Request, execution: &'a Execution, object_lines: usize) -> Vec<Field<'a>> {
@@ -263,6 +306,32 @@ fn of_execution<'a>(request: &'a Request, execution: &'a Execution, object_lines
         }
     }
     fields
+}
+
+fn first_keys(prompt: &Prompt, dialog: &Dialog, has_more: bool) -> Vec<String> {
+    let once = match (prompt.longest == Lifetime::Attempt, prompt.group.is_some()) {
+        (true, _) => "o = this attempt",
+        (false, true) => "o = allow all once",
+        (false, false) => "o = allow once",
+    };
+    let (deny, session) = match prompt.group {
+        Some(_) => ("d = deny all", "s = all for the session"),
+        None => ("d = deny", "s = allow for the session"),
+    };
+    let keys = [
+        Some(deny),
+        Some(once),
+        dialog.may_session().then_some(session),
+        dialog.may_time().then_some("f = for a time"),
+        dialog.may_always().then_some("a = always"),
+        dialog.may_split().then_some("1 = one by one"),
+        dialog.may_block().then_some("b = block"),
+        dialog.may_widen().then_some("w = widen"),
+        dialog.may_edit().then_some("e = edit"),
+        has_more.then_some("m = more"),
+        Some("? = help"),
+    ];
+    keys.into_iter().flatten().map(str::to_owned).collect()
 }
 
 impl Page {
@@ -351,18 +420,23 @@ impl Page {
     }
 
     fn keys(&mut self, prompt: &Prompt, dialog: &Dialog, has_more: bool) {
-        let once = if prompt.longest == Lifetime::Attempt { "o = this attempt" } else { "o = allow once" };
-        let keys = [
-            Some("d = deny"),
-            Some(once),
-            dialog.may_session().then_some("s = allow for the session"),
-            dialog.may_widen().then_some("w = widen"),
-            dialog.may_edit().then_some("e = edit"),
-            has_more.then_some("m = more"),
-            Some("? = help"),
-        ];
+        let keys = match dialog.asks {
+            None => first_keys(prompt, dialog, has_more),
+            Some(Asks::Time) => {
+                self.flow(Worth::Needed, "For how long, in every session with this profile?");
+                let times = dialog.times().into_iter().map(|(key, time)| format!("{key} = {}", words::time(time)));
+                times.chain(["d = deny".to_owned(), "x = back".to_owned()]).collect()
+            }
+            Some(Asks::Block) => {
+                self.flow(Worth::Needed, "Denied without a question, as far as a yes would reach: for how long?");
+                let widen = dialog.may_widen().then_some("w = widen");
+                let keys =
+                    [Some("s = for the session"), Some("a = always"), widen, Some("d = this time"), Some("x = back")];
+                keys.into_iter().flatten().map(str::to_owned).collect()
+            }
+        };
         let mut line = String::new();
-        for key in keys.into_iter().flatten() {
+        for key in &keys {
             if !line.is_empty() && line.len() + 3 + key.len() > self.columns {
                 self.flow(Worth::Needed, &std::mem::take(&mut line));
             }
@@ -395,6 +469,18 @@ impl Page {
         }
         if prompt.longest >= Lifetime::Session {
             self.flow(Worth::Program, "session: the same for everything in this session, until it ends.");
+        }
+        if prompt.longest >= Lifetime::Until {
+            self.flow(
+                Worth::Program,
+                "for a time, always: in every session of yours with this profile, also in later ones.",
+            );
+        }
+        if prompt.group.is_some() {
+            self.flow(Worth::Program, "one by one: each of them is asked for by itself.");
+        }
+        if prompt.longest >= Lifetime::Call {
+            self.flow(Worth::Program, "block: no, and to the same from now on without a question.");
         }
         if prompt.offers.len() > 1 && is_exec {
             self.flow(

@@ -23,12 +23,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, Prompt};
+use crate::common::consent::{Answer, Asking, ConsentAgent, ConsentError, GATHERING, Gathers, Prompt};
 use crate::common::details::MAX_EDITED;
 use crate::common::id::CallId;
 use crate::common::mask;
+use crate::common::notice::Notice;
 use crate::common::text::Untrusted;
 use crate::common::wire::WindowSize;
+use crate::consent::words;
 use dialog::{Dialog, Step, Typed};
 use tty::{Style, Tty};
 
@@ -100,6 +102,9 @@ impl Own {
             && (execution.argv == own || execution.argv == mask::argv(&own))
     }
 }
+
+/// What a notice begins with.
+const LABEL: &str = "gated: ";
 
 /// `--consent tty`.
 pub struct Terminal<S: Screen> {
@@ -204,6 +209,22 @@ impl<S: Screen> ConsentAgent for Terminal<S> {
 
     fn ask<'a>(&'a mut self, prompt: &'a Prompt) -> Asking<'a> {
         Box::pin(self.converse(prompt))
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        let Ok(tty) = Tty::new(&self.tty, self.timing.burst) else { return };
+        let Ok(paused) = self.screen.pause() else { return };
+        // What a tool draws on the whole of the screen is not written into.
+        if tty.in_foreground() && !paused.alternate {
+            let columns = usize::from(tty.size().columns);
+            let line = words::notice(notice, columns.saturating_sub(LABEL.len().saturating_add(1)));
+            tty.note(&format!("\r\n{LABEL}{line}\r\n"));
+        }
+        self.screen.resume(false);
+    }
+
+    fn gathers(&self) -> Gathers {
+        Box::new(|_| GATHERING)
     }
 }
 

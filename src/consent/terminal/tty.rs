@@ -137,6 +137,11 @@ impl<'a> Tty<'a> {
         Ok(shown)
     }
 
+    /// Writes a line if the terminal takes it at once.
+    pub fn note(&self, line: &str) {
+        let _ = rustix::io::write(self.fd.get_ref(), line.as_bytes());
+    }
+
     async fn write(&self, text: &str) -> io::Result<()> {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {

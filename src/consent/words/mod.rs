@@ -1,7 +1,9 @@
 //! A request in plain words: what every consent agent shows. The words are ours, everything of the tool's is escaped.
 
+mod group;
 mod letters;
 mod net;
+mod notice;
 
 use std::time::Duration;
 
@@ -14,7 +16,9 @@ use crate::common::path::RawPath;
 use crate::common::request::{Operation, Request};
 use crate::common::text::{self, Untrusted};
 
+pub use group::{further, label, member, reach_of, suggestion, wish, wished};
 pub use net::{Line, called, lines, place, who_reaches};
+pub use notice::notice;
 
 /// What would happen, to follow "wants to". It names what would be reached, in `limit` columns if it is long, and leaves
 /// other objects to lines of their own.

@@ -1,18 +1,23 @@
 //! The command line of `gatedctl`. Pure: words in, choices out. Man pages and completions are made from the same
 //! definitions (`generate.rs`); the names of the arguments `request`, `session` and `grant` tell them which ids to complete.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::ask::Ask;
+use super::grants::Which;
 use super::ids::{Kind, Prefix};
+use super::lasting::{GrantVerb, History};
+use super::policy::arguments::PolicyArguments;
 use super::since::Since;
+use super::stats::StatsArguments;
 use super::tui::Tui;
+use super::unasked::Unasked;
 use crate::common::decision::Width;
+use crate::consent::script;
 use crate::daemon::audit::DEFAULT_PATH;
-use crate::policy::ProfileSelector;
 
 /// See what tools under gated want, answer them, and look after their sessions.
 #[derive(Debug, Parser)]
@@ -75,18 +80,24 @@ pub enum Verb {
     Approve(Approve),
 
     /// Turn a request down
-    Deny {
-        /// The request
-        #[arg(value_name = "REQUEST")]
-        request: Prefix,
-    },
+    #[command(group = ArgGroup::new("lifetime"))]
+    Deny(Deny),
 
     /// List the answers that still hold
-    Grants {
-        /// Those of this session only
-        #[arg(long, value_name = "SESSION")]
-        session: Option<Prefix>,
-    },
+    Grants(Which),
+
+    /// Look at one of them, take it back, or forget it
+    #[command(subcommand)]
+    Grant(GrantVerb),
+
+    /// Allow something before anything asks
+    Trust(Unasked),
+
+    /// Deny something for good, before anything asks
+    Block(Unasked),
+
+    /// What was answered, and how often
+    History(History),
 
     /// Take an answer back, from the next attempt on
     #[command(group = ArgGroup::new("which").required(true).args(["grant", "all"]))]
@@ -107,9 +118,22 @@ pub enum Verb {
         session: Option<Prefix>,
     },
 
-    /// Look at profiles
+    /// Say what happened since the daemon began to count
+    Stats(StatsArguments),
+
+    /// Say why requests ended as they did, and what a policy denied without a question
+    Why {
+        /// A request, or a session; without one all that is remembered
+        #[arg(value_name = "REQUEST|SESSION")]
+        what: Option<Prefix>,
+    },
+
+    /// Look at profiles and the ceiling, try them out and change them
+    Policy(PolicyArguments),
+
+    /// Put a service of systemd's under a profile
     #[command(subcommand)]
-    Policy(PolicyVerb),
+    Unit(super::unit::UnitVerb),
 
     /// Read the audit log, the files that it was rotated into included
     Audit(AuditArguments),
@@ -132,56 +156,6 @@ pub enum SessionVerb {
     },
 }
 
-#[derive(Debug, Subcommand)]
-pub enum PolicyVerb {
-    /// Say what a profile says before anybody is asked, and which line of which file
-    Explain(Explain),
-}
-
-#[derive(Debug, Args)]
-pub struct Explain {
-    /// The name of a profile, or a file (with a `/`, or ending in `.toml`)
-    #[arg(long, value_name = "NAME|FILE", default_value = "coder", value_parser = crate::ctl::arguments::profile)]
-    pub profile: ProfileSelector,
-
-    #[command(subcommand)]
-    pub what: Explained,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Explained {
-    /// Of a connection, or of looking a name up
-    Connect {
-        /// NAME:PORT, ADDRESS:PORT or [ADDRESS]:PORT; a NAME alone is only looked up
-        #[arg(value_name = "HOST:PORT")]
-        host: String,
-
-        /// Where the name leads, if not to some public address
-        #[arg(long, value_name = "ADDRESS")]
-        at: Option<IpAddr>,
-
-        /// That /etc/hosts says so, and not DNS
-        #[arg(long, requires = "at")]
-        hosts_file: bool,
-
-        /// Of datagrams
-        #[arg(long)]
-        udp: bool,
-    },
-
-    /// Of listening at an address of the host
-    Bind {
-        #[arg(value_name = "ADDRESS:PORT")]
-        address: SocketAddr,
-    },
-
-    /// Of a unix socket
-    Unix {
-        #[arg(value_name = "PATH")]
-        path: PathBuf,
-    },
-}
-
 #[derive(Debug, Args)]
 pub struct Approve {
     /// The request
@@ -196,11 +170,52 @@ pub struct Approve {
     #[arg(long, group = "lifetime")]
     pub session: bool,
 
+    /// For a time, in every session of yours with the same profile, such as 10m, 2h, 7d
+    #[arg(long = "for", group = "lifetime", value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+
+    /// In every session of yours with the same profile, until you revoke it
+    #[arg(long, group = "lifetime")]
+    pub always: bool,
+
+    /// Ask for each of several requests by itself
+    #[arg(long, group = "lifetime", conflicts_with = "scope")]
+    pub one_by_one: bool,
+
     /// How far: exactly this; everything directly in its directory, or that directory and everything below; of a command,
     /// those that begin with the same words, or the program whatever it is given; of a connection, this program to the same
     /// host, the host, or every host of its domain, each at any port. `show` says which are offered
     #[arg(long, value_enum, default_value_t = Scope::Exact, value_name = "WIDTH", hide_possible_values = false)]
     pub scope: Scope,
+}
+
+/// How long a no holds; this attempt alone if nothing is said.
+#[derive(Debug, Args)]
+pub struct Deny {
+    /// The request
+    #[arg(value_name = "REQUEST")]
+    pub request: Prefix,
+
+    /// And the same without a question, for the whole session
+    #[arg(long, group = "lifetime")]
+    pub session: bool,
+
+    /// And the same without a question, for a time, in every session of yours with the same profile, such as 10m, 2h, 7d
+    #[arg(long = "for", group = "lifetime", value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+
+    /// And the same without a question, in every session of yours with the same profile, until you revoke it
+    #[arg(long, group = "lifetime")]
+    pub always: bool,
+
+    /// How far: as of `approve`
+    #[arg(long, value_enum, default_value_t = Scope::Exact, value_name = "WIDTH", hide_possible_values = true, requires = "lifetime")]
+    pub scope: Scope,
+}
+
+/// A time as it is written.
+fn time(text: &str) -> Result<Duration, String> {
+    script::long(text).ok_or_else(|| "a time was expected, such as 90s, 10m, 2h or 7d".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

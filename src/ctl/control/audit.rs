@@ -160,7 +160,7 @@ fn table(output: &Output) -> Table {
     )
 }
 
-fn cannot_read(path: &Path, source: io::Error) -> Failure {
+pub(super) fn cannot_read(path: &Path, source: io::Error) -> Failure {
     match source.kind() {
         io::ErrorKind::NotFound => Failure::NoLog(path.to_owned()),
         io::ErrorKind::PermissionDenied => {

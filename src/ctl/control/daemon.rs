@@ -10,7 +10,7 @@ use crate::common::bus::{BUS_NAME, MANAGER_PATH, REQUEST_INTERFACE, SESSION_INTE
 use crate::common::consent::Prompt;
 use crate::common::details::Details;
 use crate::common::text::Untrusted;
-use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, SessionProxy};
+use crate::ctl::proxies::{Fields, ManagerProxy, Options, PATIENCE, PolicyProxy, SessionProxy};
 
 /// A connection on which gatedd has an owner, or can be started.
 pub struct Daemon {
@@ -53,8 +53,13 @@ pub struct Pending {
 #[derive(Debug)]
 pub struct Grant {
     pub id: String,
+    /// Empty where it outlives its session.
     pub session: String,
     pub user: u32,
+    /// Empty where a daemon does not say it.
+    pub profile: String,
+    /// `allow` or `deny`.
+    pub effect: String,
     pub access: String,
     /// The pattern that it covers.
     pub scope: String,
@@ -68,6 +73,22 @@ pub struct Grant {
     pub given: u64,
     /// The same; when it is over in any case.
     pub until: Option<u64>,
+    /// What it decided, as far as that is counted.
+    pub uses: Option<u64>,
+    /// Microseconds since 1970.
+    pub last_used: Option<u64>,
+    /// When, and by whom.
+    pub revoked: Option<(u64, String)>,
+    /// The rule that asked.
+    pub rule: Option<AskedBy>,
+}
+
+/// A rule by its place.
+#[derive(Debug)]
+pub struct AskedBy {
+    pub id: String,
+    pub file: String,
+    pub line: u32,
 }
 
 /// What can be seen by this user.
@@ -96,6 +117,11 @@ impl Daemon {
     pub async fn on(connection: Connection) -> Result<Daemon, Failure> {
         let manager = ManagerProxy::builder(&connection).cache_properties(zbus::proxy::CacheProperties::No);
         Ok(Daemon { manager: manager.build().await?, connection })
+    }
+
+    pub async fn policy(&self) -> Result<PolicyProxy<'static>, Failure> {
+        let policy = PolicyProxy::builder(&self.connection).cache_properties(zbus::proxy::CacheProperties::No);
+        Ok(policy.build().await?)
     }
 
     pub async fn objects(&self) -> Result<Objects, Failure> {
@@ -172,18 +198,18 @@ fn objects(managed: ManagedObjects) -> Objects {
 }
 
 /// Named values, taken one by one; unknown ones are passed over, for a newer daemon may have more to say.
-struct Reader {
-    what: &'static str,
-    fields: Fields,
+pub(super) struct Reader {
+    pub what: &'static str,
+    pub fields: Fields,
 }
 
 impl Reader {
-    fn may<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<Option<T>, Failure> {
+    pub fn may<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<Option<T>, Failure> {
         let wrong = |_| Failure::Nonsense(format!("{} with a wrong {key}", self.what));
         self.fields.remove(key).map(T::try_from).transpose().map_err(wrong)
     }
 
-    fn take<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<T, Failure> {
+    pub fn take<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<T, Failure> {
         self.may(key)?.ok_or_else(|| Failure::Nonsense(format!("{} without {key}", self.what)))
     }
 
@@ -222,10 +248,28 @@ impl Reader {
         Ok(Pending { id, user: question.user, prompt: question.into() })
     }
 
-    fn grant(&mut self) -> Result<Grant, Failure> {
+    pub fn grant(&mut self) -> Result<Grant, Failure> {
+        let rule = match self.may::<String>("rule")? {
+            Some(id) => {
+                let (file, line) = (self.may("file")?.unwrap_or_default(), self.may("line")?.unwrap_or_default());
+                Some(AskedBy { id, file, line })
+            }
+            None => None,
+        };
+        let revoked = match self.may::<u64>("revoked")? {
+            Some(at) => Some((at, self.may("revoked-by")?.unwrap_or_default())),
+            None => None,
+        };
+        let session = if self.fields.contains_key("session") { self.id("session")? } else { String::new() };
         Ok(Grant {
             id: self.id("id")?,
-            session: self.id("session")?,
+            session,
+            profile: self.may("profile")?.unwrap_or_default(),
+            effect: self.may("effect")?.unwrap_or_else(|| "allow".to_owned()),
+            uses: self.may("uses")?,
+            last_used: self.may("last-used")?,
+            revoked,
+            rule,
             user: self.take("user")?,
             access: self.take("access")?,
             scope: self.take("scope")?,

@@ -12,22 +12,28 @@ pub mod failure;
 mod generate;
 mod grants;
 pub mod ids;
+mod lasting;
+mod learn;
 mod output;
 mod policy;
 mod polkit;
 mod requests;
 mod sessions;
 pub mod since;
+mod stats;
 pub mod table;
 pub mod tui;
+mod unasked;
+mod unit;
 mod watch;
+mod why;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, HiddenArguments, HiddenVerb, PolicyVerb, SessionVerb, Verb};
+use arguments::{Arguments, HiddenArguments, HiddenVerb, SessionVerb, Verb};
 use failure::Failure;
 use output::Output;
 
@@ -71,11 +77,18 @@ async fn run(own: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Pending => requests::pending(output).await,
         Verb::Show { request } => requests::show(output, &request).await,
         Verb::Approve(arguments) => requests::approve(output, &arguments).await,
-        Verb::Deny { request } => requests::deny(output, &request).await,
-        Verb::Grants { session } => grants::grants(output, session.as_ref()).await,
+        Verb::Deny(arguments) => requests::deny(output, &arguments).await,
+        Verb::Grants(which) => grants::grants(output, &which).await,
+        Verb::Grant(verb) => lasting::grant(output, &verb).await,
+        Verb::Trust(arguments) => unasked::add(output, "allow", &arguments).await,
+        Verb::Block(arguments) => unasked::add(output, "deny", &arguments).await,
+        Verb::History(arguments) => lasting::history(output, &arguments).await,
         Verb::Revoke { grant, .. } => grants::revoke(output, grant.as_ref()).await,
         Verb::Watch { session } => watch::watch(output, session.as_ref()).await,
-        Verb::Policy(PolicyVerb::Explain(arguments)) => policy::explain(output, &arguments),
+        Verb::Unit(verb) => unit::unit(output, &verb),
+        Verb::Stats(arguments) => stats::stats(output, &arguments).await,
+        Verb::Why { what } => why::why(output, what.as_ref()).await,
+        Verb::Policy(arguments) => policy::run(output, &arguments).await,
         Verb::Audit(arguments) => audit::audit(output, &arguments).await,
     }
 }

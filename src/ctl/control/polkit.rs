@@ -16,6 +16,8 @@ impl TextAgent {
     }
 }
 
+// Not as a fallback behind a desktop's agent: polkit 122 does not look for that of a process outside of logind's sessions, and
+// whoever types at a terminal looks there.
 fn start() -> Option<Child> {
     let (mut reader, writer) = std::io::pipe().ok()?;
     // The agent closes this descriptor when it is registered; it must survive the execve(2).
@@ -25,7 +27,6 @@ fn start() -> Option<Child> {
         .arg(std::process::id().to_string())
         .arg("--notify-fd")
         .arg(writer.as_raw_fd().to_string())
-        .arg("--fallback")
         .stdout(Stdio::null())
         .spawn()
         .ok()?;

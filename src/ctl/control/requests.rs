@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::arguments::Approve;
+use super::arguments::{Approve, Deny};
 use super::daemon::{Daemon, Pending};
 use super::failure::Failure;
 use super::ids::{Kind, Prefix, short, shown_digits};
@@ -13,7 +13,7 @@ use super::output::{Output, user_name};
 use super::polkit::TextAgent;
 use super::table::{Cell, Column, Table};
 use crate::common::access::{Access, Level};
-use crate::common::consent::Answer;
+use crate::common::consent::{Answer, Group, Member};
 use crate::common::decision::{Lifetime, Term, Width};
 use crate::common::details::answer_to_bus;
 use crate::common::exec::{self, Execution};
@@ -53,9 +53,35 @@ struct Shown<'a> {
     longest: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     longest_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_for_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<Several<'a>>,
     attempts: usize,
     waiting: usize,
     remaining_ms: u64,
+}
+
+/// Several requests that are put as one.
+#[derive(Serialize)]
+struct Several<'a> {
+    count: usize,
+    place: &'a str,
+    members: Vec<One<'a>>,
+}
+
+#[derive(Serialize)]
+struct One<'a> {
+    operation: &'a str,
+    object: String,
+}
+
+impl Several<'_> {
+    fn of(group: &Group) -> Several<'_> {
+        let one =
+            |member: &Member| One { operation: member.operation.as_str(), object: escaped(member.object.as_bytes()) };
+        Several { count: group.count, place: &group.place, members: group.members.iter().map(one).collect() }
+    }
 }
 
 /// What would run.
@@ -156,6 +182,11 @@ impl Pending {
             offers: prompt.offers.iter().map(|o| Offer { width: o.width.as_str(), scope: &o.scope }).collect(),
             longest: prompt.longest.as_str(),
             longest_ms: request.remember_for.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            max_for_ms: prompt
+                .max_for
+                .filter(|_| prompt.longest >= Lifetime::Until)
+                .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            group: prompt.group.as_ref().map(Several::of),
             attempts: prompt.attempts,
             waiting: prompt.waiting,
             remaining_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
@@ -166,7 +197,7 @@ impl Pending {
     fn wish(&self) -> String {
         let request = self.prompt.request.as_ref();
         let name = quoted_argv_within([request.who.program.file_name()], 24);
-        format!("{name} wants to {}", words::intent(request, usize::MAX))
+        format!("{name} wants to {}", words::wished(&self.prompt, usize::MAX))
     }
 }
 
@@ -206,9 +237,10 @@ pub async fn pending(output: &Output) -> Result<(), Failure> {
             Cell::Own(left(one.prompt.deadline)),
             Cell::Tool(request.who.program.file_name().to_vec()),
             Cell::own(request.operation.as_str()),
-            match &request.execution {
-                Some(execution) => command_of(execution),
-                None => object_of(request),
+            match (&request.execution, &one.prompt.group) {
+                (Some(execution), _) => command_of(execution),
+                (None, Some(group)) => group_of(request, group),
+                (None, None) => object_of(request),
             },
         ]);
     }
@@ -228,9 +260,10 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
         line => format!("{} of profile {} ({}:{line})", rule.id, rule.profile, rule.file),
     };
     let mut fields = vec![("request", Cell::own(&*pending.id)), ("wish", Cell::Own(pending.wish()))];
-    match &request.execution {
-        Some(execution) => fields.extend(of_execution(request, execution)),
-        None => fields.extend(of_object(request)),
+    match (&request.execution, &prompt.group) {
+        (Some(execution), _) => fields.extend(of_execution(request, execution)),
+        (None, Some(group)) => fields.extend(of_group(request, group)),
+        (None, None) => fields.extend(of_object(request)),
     }
     fields.extend([
         ("in", Cell::Tool(request.who.cwd.as_bytes().to_vec())),
@@ -241,7 +274,8 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     if request.level == Level::Authenticate {
         fields.push(("needs", Cell::own("a proof of who you are, besides the answer")));
     }
-    if prompt.attempts > 1 {
+    let members = prompt.group.as_ref().map_or(1, |group| group.count);
+    if prompt.attempts > members {
         fields.push(("attempts", Cell::Own(format!("{} equal ones wait for this answer", prompt.attempts))));
     }
     fields.push(("left", Cell::Own(left(prompt.deadline))));
@@ -278,6 +312,29 @@ pub async fn show(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
     output.fields(&fields)
 }
 
+/// Several in one cell: how many, and where.
+fn group_of(request: &Request, group: &Group) -> Cell {
+    let many = format!("{} in ", group.count);
+    match request.access {
+        Access::Connect => Cell::Host("", group.place.clone(), format!(" ({} of them)", group.count)),
+        _ => Cell::Own(format!("{many}{}", escaped(group.place.as_bytes()))),
+    }
+}
+
+/// Several, each on a line.
+fn of_group(request: &Request, group: &Group) -> Vec<(&'static str, Cell)> {
+    let place = if request.access == Access::Connect { "host" } else { "below" };
+    let mut fields = vec![(place, Cell::Own(escaped(group.place.as_bytes())))];
+    for (at, member) in group.members.iter().enumerate() {
+        let label = if at == 0 { words::label(request) } else { "" };
+        let line = words::member(request, group, member, usize::MAX);
+        fields.push((label, Cell::Lines(Box::new(Cell::Own(line)))));
+    }
+    fields.extend(words::further(group, group.members.len()).map(|more| ("", Cell::Own(more))));
+    fields.extend(of_asker(request));
+    fields
+}
+
 /// Another object in one cell: a host keeps its end where it is cut.
 fn object_of(request: &Request) -> Cell {
     match &request.destination {
@@ -304,12 +361,17 @@ fn of_object(request: &Request) -> Vec<(&'static str, Cell)> {
     if let Some(other) = &request.other {
         fields.push((words::other(request.operation), Cell::Tool(other.as_bytes().to_vec())));
     }
-    fields.extend([
+    fields.extend(of_asker(request));
+    fields
+}
+
+/// Who wants it.
+fn of_asker(request: &Request) -> [(&'static str, Cell); 3] {
+    [
         ("program", Cell::Tool(request.who.program.as_bytes().to_vec())),
         ("pid", Cell::Own(request.who.pid.to_string())),
         ("command", Cell::Command(request.who.argv.clone())),
-    ]);
-    fields
+    ]
 }
 
 /// All of it, however long: who wants to see it cut looks at `pending`.
@@ -341,12 +403,25 @@ fn of_execution(request: &Request, execution: &Execution) -> Vec<(&'static str, 
 
 pub async fn approve(output: &Output, arguments: &Approve) -> Result<(), Failure> {
     let width = Width::from(arguments.scope);
-    let answer = if arguments.session { Answer::Session(width) } else { Answer::Once(width) };
+    let answer = match arguments {
+        Approve { one_by_one: true, .. } => Answer::Split,
+        Approve { always: true, .. } => Answer::Always(width),
+        Approve { time: Some(time), .. } => Answer::For(width, *time),
+        Approve { session: true, .. } => Answer::Session(width),
+        _ => Answer::Once(width),
+    };
     decide(output, &arguments.request, answer).await
 }
 
-pub async fn deny(output: &Output, prefix: &Prefix) -> Result<(), Failure> {
-    decide(output, prefix, Answer::Deny).await
+pub async fn deny(output: &Output, arguments: &Deny) -> Result<(), Failure> {
+    let width = Width::from(arguments.scope);
+    let answer = match arguments {
+        Deny { always: true, .. } => Answer::Block(width, Term::Always),
+        Deny { time: Some(time), .. } => Answer::Block(width, Term::For(*time)),
+        Deny { session: true, .. } => Answer::Block(width, Term::Session),
+        _ => Answer::Deny,
+    };
+    decide(output, &arguments.request, answer).await
 }
 
 #[derive(Serialize)]
@@ -371,14 +446,15 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
         (Err(failure), _) => return Err(failure),
     };
     let prompt = &pending.prompt;
-    let width = match answer {
-        Answer::Deny | Answer::Split | Answer::Edit(_) => None,
-        Answer::Once(width)
-        | Answer::Session(width)
-        | Answer::For(width, _)
-        | Answer::Always(width)
-        | Answer::Block(width, _) => Some(width),
-    };
+    let width = answer.width();
+    if answer == Answer::Split && prompt.group.is_none() {
+        return Err(Failure::Refused(format!("{prefix} is one request; there is nothing to ask one by one")));
+    }
+    if let (Answer::For(_, time), Some(most)) = (&answer, prompt.max_for)
+        && *time > most
+    {
+        return Err(Failure::Refused(format!("no answer to this request may hold longer than {}", words::time(most))));
+    }
     // The daemon checks this too; it says it without words.
     let offered = width.map(|width| prompt.offers.iter().find(|offer| offer.width == width));
     if let (Some(None), Some(width)) = (offered, width) {
@@ -417,6 +493,8 @@ async fn decide(output: &Output, prefix: &Prefix, answer: Answer) -> Result<(), 
         _ => String::new(),
     };
     let object = match (&prompt.request.execution, &prompt.request.destination) {
+        // The wish names where they are.
+        _ if prompt.group.is_some() => String::new(),
         (Some(execution), _) => format!(": {}", words::command(execution, 200)),
         // The wish names it.
         (None, Some(_)) => String::new(),

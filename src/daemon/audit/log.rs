@@ -297,6 +297,7 @@ mod tests {
             edited: None,
             rule: Rule { profile: "p".into(), id: "r".into(), file: "p.toml".into(), line: 1 },
             result: "approved",
+            would: None,
             answered_by: "none".into(),
             duration_ms: 5,
             scope: None,

@@ -50,6 +50,9 @@ pub struct AuditRecord {
     pub rule: Rule,
     /// `approved`, `denied`, `timeout`, `not_permitted`, `granted`, `allowed`, `cancelled` or `edited`.
     pub result: &'static str,
+    /// What policy would have said of what a session that learns was allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<&'static str>,
     /// The command that somebody wrote instead, with secrets masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edited: Option<Vec<String>>,

@@ -13,8 +13,9 @@ use zbus::{Connection, OwnedVariant};
 use super::error::Error;
 use crate::common::bus::{AGENT_INTERFACE, AGENT_PATH, action};
 use crate::common::consent::{Answer, Prompt};
-use crate::common::details::{self, Details};
+use crate::common::details::{self, Details, NoticeDetails};
 use crate::common::id::RequestId;
+use crate::common::notice::Notice;
 use crate::daemon::agents::{Local, Reach};
 use crate::daemon::authz::Polkit;
 use crate::daemon::caller::Caller;
@@ -117,6 +118,16 @@ impl Reach for BusAgent {
         tokio::task::spawn_local(async move {
             if let Err(error) = tell(&connection, name.as_ref(), "Cancel", &(request.to_string().as_str(),)).await {
                 debug!(agent = %name, %error, "not cancelled");
+            }
+        });
+    }
+
+    fn notice(&self, notice: &Notice) {
+        let (connection, name) = (self.connection.clone(), self.caller.sender.clone());
+        let (kind, details) = (notice.kind.as_str(), NoticeDetails::of(notice));
+        tokio::task::spawn_local(async move {
+            if let Err(error) = tell(&connection, name.as_ref(), "Notice", &(kind, details)).await {
+                debug!(agent = %name, %error, "not told");
             }
         });
     }

@@ -16,6 +16,7 @@ use crate::daemon::caller::{self, Unidentified};
 use crate::daemon::core::Core;
 use crate::daemon::message;
 use crate::daemon::orders::{Caller, Refusal};
+use crate::daemon::store::StoreError;
 
 type Job = Box<dyn FnOnce(Rc<Core>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
@@ -125,6 +126,7 @@ async fn known(connection: &Connection, header: &Header<'_>) -> Result<(caller::
         uid: identified.uid,
         sender: identified.sender.to_string(),
         is_inside: identified.inside,
+        unit: identified.unit.clone(),
         elevated: Default::default(),
     };
     Ok((identified, caller))
@@ -152,6 +154,7 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::Needs(action) => Error::NotAuthorized((*action).to_owned()),
         Refusal::NotAuthorized => Error::NotAuthorized(String::new()),
         Refusal::MayNotRun => Error::NotPermitted(String::new()),
+        Refusal::OwnProfile(_) | Refusal::Selection(_) => Error::Policy(words()),
         Refusal::NoSession => Error::NoSuchSession(String::new()),
         Refusal::NoRequest => Error::NoSuchRequest(String::new()),
         Refusal::Decided => Error::AlreadyDecided(String::new()),
@@ -161,7 +164,9 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::Policy(_) | Refusal::Unpublished(_) => Error::Policy(words()),
         Refusal::Session(_) => Error::Engine(words()),
         Refusal::User(_) => Error::InvalidArgument(words()),
-        Refusal::State(_) | Refusal::Randomness(_) => {
+        Refusal::Unasked(_) => Error::Policy(words()),
+        Refusal::Store(StoreError::Full) => Error::TooMany(words()),
+        Refusal::Store(_) | Refusal::State(_) | Refusal::Randomness(_) => {
             tracing::error!(error = %refusal, "a call failed");
             Error::Internal(String::new())
         }

@@ -13,22 +13,18 @@ use zbus::{Connection, ObjectPath, OwnedFd, OwnedObjectPath, OwnedVariant, Varia
 use super::Doing;
 use super::agent::BusAgent;
 use super::error::Error;
+use super::grants::rows;
 use super::handle::{Handle, property};
-use super::objects::MOST_LISTED;
 use super::options::Options;
 use crate::common::access::Access;
 use crate::common::bus::{REQUESTS_PATH, SESSIONS_PATH};
 use crate::common::details;
 use crate::common::id::{GrantId, SessionId};
-use crate::common::moment::Moment;
 use crate::common::net::canonical;
 use crate::common::path::RawPath;
-use crate::common::text;
 use crate::common::wire::{self, Start, WindowSize};
-use crate::daemon::core::{Core, now_micros};
-use crate::daemon::live::Live;
+use crate::daemon::core::Core;
 use crate::daemon::orders::{Caller, Into, Opening, Order};
-use crate::daemon::view::Held;
 use crate::policy::publish::MAX_PUBLISHED;
 
 /// Words of a command and of an environment at the most, and bytes of both: what execve(2) takes.
@@ -53,11 +49,11 @@ fn invalid(what: &'static str) -> Error {
     Error::InvalidArgument(what.to_owned())
 }
 
-fn session_id(text: &str) -> Result<SessionId, Error> {
+pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     details::session_id(text).map_err(|_| invalid("session"))
 }
 
-fn grant_id(text: &str) -> Result<GrantId, Error> {
+pub(super) fn grant_id(text: &str) -> Result<GrantId, Error> {
     let is_id = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let number = u64::from_str_radix(text, 16).ok().filter(|_| is_id);
     number.map(GrantId).ok_or_else(|| invalid("grant"))
@@ -78,14 +74,17 @@ pub fn request_path(number: u64) -> OwnedObjectPath {
 
 /// The keys of a new session.
 fn opening(options: &mut Options) -> Result<Opening, Error> {
+    let program = options.path("program")?.into_iter().chain(options.path("program-called")?).collect();
     Ok(Opening {
         profile: options.take("profile")?,
+        program,
         directory: options.path("directory")?.ok_or_else(|| Error::InvalidOption("directory".into()))?,
         home: options.path("home")?,
         profiles: options.texts("profiles")?,
         user: options.take("user")?,
         publish: published(options.take("publish")?.unwrap_or_default())?,
         ssh_agent: options.path("ssh-agent")?,
+        learn: options.take("learn")?.unwrap_or(false),
     })
 }
 
@@ -196,6 +195,9 @@ impl Manager {
         if !ran.notes.is_empty() {
             results.insert("notes", Variant::from(ran.notes));
         }
+        if let Some(chosen) = ran.chosen {
+            results.insert("chosen", Variant::from(chosen));
+        }
         Ok((ran.session.0, results))
     }
 
@@ -304,45 +306,9 @@ impl Manager {
         let session = session.map(|session| session_id(&session)).transpose()?;
         let list = move |core: Rc<Core>, caller| -> Doing<_> {
             let session = session.clone();
-            Box::pin(async move {
-                let grants = core.grants(&caller, session.as_ref())?;
-                let mut room = MOST_LISTED;
-                let fits = |(_, held): &(Rc<Live>, Held)| {
-                    let object = held.grant.object.as_bytes().len();
-                    // The scope has the object in it, escaped.
-                    room = room.saturating_sub(object.saturating_mul(5).saturating_add(1024));
-                    room > 0
-                };
-                let row = |(live, held): (Rc<Live>, Held)| (live.id().clone(), live.owner(), held);
-                Ok(grants.into_iter().take_while(fits).map(row).collect::<Vec<_>>())
-            })
+            Box::pin(async move { core.grants(&caller, session.as_ref()) })
         };
-        let grants = self.handle.call(connection, &header, list).await?;
-        let row = |(session, user, held): (SessionId, u32, Held)| {
-            let grant = held.grant;
-            let mut row = Dict::from([
-                ("id", Variant::from(grant.id.to_string())),
-                ("session", Variant::from(session.0)),
-                ("user", Variant::from(user)),
-                ("access", Variant::from(grant.access.as_str())),
-                ("scope", Variant::from(grant.scope())),
-                ("object", Variant::from(grant.object.as_bytes().to_vec())),
-                ("lifetime", Variant::from(grant.lifetime.as_str())),
-                ("by", Variant::from(text::escaped(grant.by.as_bytes()))),
-                ("authenticated", Variant::from(grant.authenticated)),
-                ("given", Variant::from(held.given)),
-            ]);
-            if let Some(until) = grant.until {
-                let left = until.boot.0.saturating_sub(Moment::now().0);
-                let left = u64::try_from(left.as_micros()).unwrap_or(u64::MAX);
-                row.insert("until", Variant::from(now_micros().saturating_add(left)));
-            }
-            if let Some(call) = grant.call {
-                row.insert("call", Variant::from(call.0));
-            }
-            row
-        };
-        Ok(grants.into_iter().map(row).collect())
+        Ok(rows(self.handle.call(connection, &header, list).await?))
     }
 
     #[zbus(out_args("revoked"))]
@@ -361,7 +327,8 @@ impl Manager {
             (_, true) => return Err(invalid("grant")),
             (id, false) => Some(grant_id(id)?),
         };
-        let revoke = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.revoke(&caller, grant) }) };
+        let revoke =
+            move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.revoke(&caller, grant).await }) };
         self.handle.call(connection, &header, revoke).await
     }
 
@@ -391,7 +358,7 @@ impl Manager {
         #[zbus(connection)] connection: &Connection,
     ) -> Result<(), Error> {
         Options::new(options).end()?;
-        let reload = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.reload(&caller) }) };
+        let reload = move |core: Rc<Core>, caller| -> Doing<_> { Box::pin(async move { core.reload(&caller).await }) };
         self.handle.call(connection, &header, reload).await
     }
 

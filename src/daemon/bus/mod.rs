@@ -3,11 +3,14 @@
 
 pub mod agent;
 pub mod error;
+pub mod grants;
 pub mod handle;
 pub mod manager;
 pub mod objects;
 pub mod options;
+pub mod policy;
 pub mod service;
+pub mod statistics;
 
 pub use options::path;
 

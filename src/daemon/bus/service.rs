@@ -10,9 +10,12 @@ use zbus::Connection;
 use zbus::fdo::{DBusProxy, RequestNameFlags};
 use zbus::proxy::CacheProperties;
 
+use super::grants::Grants;
 use super::handle::Handle;
 use super::manager::Manager;
 use super::objects::{Objects, follow};
+use super::policy::Policy;
+use super::statistics::Statistics;
 use crate::common::bus::{BUS_NAME, MANAGER_PATH};
 use crate::daemon::authz::Polkit;
 use crate::daemon::core::Core;
@@ -43,7 +46,10 @@ pub async fn attend(
     core.report_to(changes);
     let server = connection.object_server();
     server.at(MANAGER_PATH, Manager::new(handle.clone(), features)).await?;
+    server.at(MANAGER_PATH, Policy::new(handle.clone())).await?;
+    server.at(MANAGER_PATH, Grants::new(handle.clone())).await?;
     server.at(MANAGER_PATH, Objects::new(handle.clone())).await?;
+    server.at(MANAGER_PATH, Statistics::new(handle.clone())).await?;
 
     let bus = DBusProxy::builder(connection).cache_properties(CacheProperties::No).build().await?;
     let mut gone = bus.receive_name_owner_changed_with_args(&[(2, "")]).await?;

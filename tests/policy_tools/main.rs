@@ -1,0 +1,6 @@
+//! `gatedctl policy` on files of the test's own: what it says, in golden files, and how it ends. Needs no daemon and no root.
+
+mod diff;
+mod explain;
+mod files;
+mod world;
