@@ -27,20 +27,16 @@ pub fn question(prompt: &Prompt, number: u64, is_whole: bool) -> Vec<String> {
     let who = text::quoted_argv_within([request.who.program.file_name()], 64);
     let mut lines = vec![String::new()];
     let is_first = request.execution.as_ref().is_some_and(|execution| execution.is_first);
-    lines.push(match (&prompt.group, is_first) {
-        (Some(group), _) => {
-            let more = group.count.saturating_sub(1);
-            format!("Question {number}: {who} wants to {} and {more} more like it.", words::intent(request, limit))
-        }
-        (None, true) => format!("Question {number}: gated-run was told to run this command."),
-        (None, false) => format!("Question {number}: {who} wants to {}.", words::intent(request, limit)),
+    lines.push(match is_first {
+        true => format!("Question {number}: gated-run was told to run this command."),
+        false => format!("Question {number}: {who} wants to {}.", words::wished(prompt, limit)),
     });
     if let Some(group) = &prompt.group {
-        lines.push(format!("all in: {}", text::shown_within(&group.place, limit)));
-        for member in group.members.iter().take(if is_whole { usize::MAX } else { 3 }) {
-            let verb = words::verb(request.access, member.operation);
-            lines.push(format!("{verb}: {}", text::escaped_within(member.object.as_bytes(), limit)));
+        let shown = if is_whole { usize::MAX } else { 3 };
+        for member in group.members.iter().take(shown) {
+            lines.push(format!("{}: {}", words::label(request), words::member(request, group, member, limit)));
         }
+        lines.extend(words::further(group, shown.min(group.members.len())));
     }
     match &request.execution {
         Some(execution) => {
@@ -68,12 +64,12 @@ pub fn question(prompt: &Prompt, number: u64, is_whole: bool) -> Vec<String> {
             }
         }
         None => {
-            let said = words::lines(request);
+            let said = if prompt.group.is_some() { Vec::new() } else { words::lines(request) };
             if said.is_empty() && prompt.group.is_none() {
                 lines.push(format!("object: {}", text::escaped_within(request.object.as_bytes(), limit)));
             }
             lines.extend(said.iter().map(|line| format!("{}: {}", line.label, line.within(limit))));
-            if let Some(other) = &request.other {
+            if let Some(other) = request.other.as_ref().filter(|_| prompt.group.is_none()) {
                 let other = text::escaped_within(other.as_bytes(), limit);
                 lines.push(format!("{}: {other}", words::other(request.operation)));
             }
@@ -148,13 +144,10 @@ fn yes_to(width: Width, term: Term) -> Answer {
 }
 
 fn covered(prompt: &Prompt, offer: &Offer) -> String {
-    match (offer.width, &prompt.group) {
-        (Width::Exact, Some(_)) => "each of them, and nothing else".to_owned(),
-        (Width::Exact, None) => words::reach(&prompt.request, offer.width).to_owned(),
-        _ => {
-            let reach = words::reach(&prompt.request, offer.width);
-            format!("{reach}: {}", words::scope(&prompt.request, offer, COLUMNS))
-        }
+    let reach = words::reach_of(prompt, offer.width);
+    match offer.width {
+        Width::Exact => reach,
+        _ => format!("{reach}: {}", words::scope(&prompt.request, offer, COLUMNS)),
     }
 }
 

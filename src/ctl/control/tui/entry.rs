@@ -38,10 +38,7 @@ impl Asked {
         let request = prompt.request.as_ref();
         let who = text::quoted_argv_within([request.who.program.file_name()], 40);
         let wish = match (&prompt.group, &request.execution, &request.destination) {
-            (Some(group), ..) => {
-                let place = text::shown_within(&group.place, KEPT);
-                format!("{} times {}: {place}", group.count, words::verb(request.access, request.operation))
-            }
+            (Some(_), ..) => words::wished(&prompt, KEPT),
             (None, Some(execution), _) => format!("run {}", words::command(execution, KEPT)),
             (None, None, Some(destination)) => {
                 format!("{} {}", words::verb(request.access, request.operation), words::place(destination, KEPT))

@@ -266,10 +266,10 @@ fn a_group_and_a_suggestion_are_said() {
     desk.come(Asked::new(0, prompt));
     let screen = desk.draw();
     for said in [
-        "214 times create: /home/me/.npm/_cacache/*",
-        "npm wants to create this file and 213 more like it",
-        "> each of them, and nothing else",
-        "you allowed this 3 times; s with scope directory",
+        "create 214 files in /home/me/.npm/_cacache/*",
+        "npm wants to create 214 files in /home/me/.npm/_cacache/*",
+        "> these 214 files, and nothing else",
+        "You said yes to this 3 times",
         "1 = one by one",
         "and 211 more",
     ] {
