@@ -11,6 +11,7 @@ mod foreign;
 mod groups;
 mod introspection;
 mod lasting;
+mod later;
 mod methods;
 mod policy;
 mod statistics;
