@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::audit::{Audit, AuditError, AuditRecord};
 use super::core::{Core, now_micros};
 use super::live::State;
+use super::muted::BY_MUTED;
 use super::orders::{Caller, Refusal};
 use super::pending::{BY_BROKER, Settled};
 use crate::common::access::Access;
@@ -41,7 +42,7 @@ pub const WAITS: [u64; 10] = [500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Rule,
-    /// An earlier answer.
+    /// An earlier answer, or many.
     Grant,
     /// Somebody answered, or their script did.
     Person,
@@ -70,6 +71,8 @@ impl Source {
 
     fn of(settled: &Settled) -> Source {
         match settled.outcome {
+            // They said no so often that nobody was asked again.
+            _ if settled.by == BY_MUTED => Source::Grant,
             Outcome::Approved | Outcome::Denied | Outcome::Edited if settled.by != BY_BROKER => Source::Person,
             Outcome::Approved | Outcome::Denied | Outcome::Edited | Outcome::NotPermitted => Source::Broker,
             Outcome::Granted => Source::Grant,

@@ -323,7 +323,7 @@ fn no_place_of_a_floor_is_native() {
     let scratch_under = |floor: &str| {
         let ceiling = of(&format!("schema = 1\n[[floor]]\naccess = [\"write\"]\nlevel = \"ask\"\n{floor}\n")).unwrap();
         let profile = covered(&ceiling, "[scratch]\npath = [\"/srv/build/**\"]\n").unwrap();
-        plan::scratch(&profile, &[path("/tmp")], &path("/home/user/project")).native
+        plan::scratch(&profile, &[path("/tmp")], &path("/home/user/project"), &[]).native
     };
     assert_eq!(scratch_under("path = [\"/etc/**\"]"), [path("/tmp"), path("/srv/build")]);
     for floor in
