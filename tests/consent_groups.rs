@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gated::common::access::{Access, Level};
 use gated::common::consent::{Answer, GATHERING, Prompt};
-use gated::common::decision::{self, Lifetime, Limits, Outcome, Term, Width};
+use gated::common::decision::{self, Lifetime, Limits, Outcome, Term, Width, Widths};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::net::{Destination, Knowledge, Named, Transport};
 use gated::common::path::RawPath;
@@ -61,7 +61,7 @@ fn terms(max_per_minute: u32) -> SessionTerms {
         timeout: TIMEOUT,
         max_per_minute,
         home: RawPath::from("/home/alice"),
-        limits: Limits { longest: Lifetime::Persistent, max_for: Some(MAX_FOR) },
+        limits: Limits { longest: Lifetime::Persistent, max_for: Some(MAX_FOR), widths: Widths::ALL },
         keeps_answers: true,
         knows_people: false,
     }
