@@ -24,6 +24,7 @@ impl Machine {
         fs::create_dir(place.join("policy")).unwrap();
         let mut gatedd = Command::new(env!("CARGO_BIN_EXE_gatedd"));
         gatedd.arg("--runtime").arg(place.join("run")).arg("--audit").arg(place.join("records/audit.jsonl"));
+        gatedd.arg("--state").arg(place.join("state"));
         gatedd.arg("--policy-root").arg(place.join("policy")).args(["--supervisors", "spawn"]).args(more);
         gatedd.current_dir(place).env("DBUS_SYSTEM_BUS_ADDRESS", &bus.address).stdin(Stdio::null());
         gatedd.stdout(Stdio::null()).stderr(File::create(place.join("gatedd.err")).unwrap());
