@@ -12,11 +12,13 @@ use std::time::Duration;
 use super::audit::{Audit, AuditError, AuditRecord};
 use super::core::{Core, now_micros};
 use super::live::State;
+use super::muted::BY_MUTED;
 use super::orders::{Caller, Refusal};
 use super::pending::{BY_BROKER, Settled};
 use crate::common::access::Access;
 use crate::common::bus::action;
 use crate::common::decision::{Lifetime, Outcome};
+use crate::common::moment::wall_now;
 use crate::common::wire::Record;
 
 /// Every end of a request.
@@ -41,7 +43,7 @@ pub const WAITS: [u64; 10] = [500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Rule,
-    /// An earlier answer.
+    /// An earlier answer, or many.
     Grant,
     /// Somebody answered, or their script did.
     Person,
@@ -70,6 +72,8 @@ impl Source {
 
     fn of(settled: &Settled) -> Source {
         match settled.outcome {
+            // They said no so often that nobody was asked again.
+            _ if settled.by == BY_MUTED => Source::Grant,
             Outcome::Approved | Outcome::Denied | Outcome::Edited if settled.by != BY_BROKER => Source::Person,
             Outcome::Approved | Outcome::Denied | Outcome::Edited | Outcome::NotPermitted => Source::Broker,
             Outcome::Granted => Source::Grant,
@@ -159,6 +163,11 @@ impl Counts {
 
 fn more(count: &mut u64, by: u64) {
     *count = count.saturating_add(by);
+}
+
+fn one_more(grants: &mut BTreeMap<Lifetime, usize>, lifetime: Lifetime) {
+    let count = grants.entry(lifetime).or_default();
+    *count = count.saturating_add(1);
 }
 
 /// The daemon's counts.
@@ -275,9 +284,17 @@ impl Core {
         let own = || sessions.values().filter(|live| only.is_none_or(|only| live.owner() == only));
         let mut grants = BTreeMap::new();
         for held in own().flat_map(|live| live.view.grants.borrow().clone()) {
-            if !held.grant.is_over() {
-                let count: &mut usize = grants.entry(held.grant.lifetime).or_default();
-                *count = count.saturating_add(1);
+            // Those that outlive their session are in each of the user's.
+            if held.grant.lifetime <= Lifetime::Session && !held.grant.is_over() {
+                one_more(&mut grants, held.grant.lifetime);
+            }
+        }
+        let now = wall_now();
+        for stored in self.setting.store.all() {
+            let is_own = only.is_none_or(|only| stored.holder.uid == only);
+            // To the second, and without a look at the other clock: there may be very many.
+            if is_own && stored.terms().until.is_none_or(|until| now < until.wall) {
+                one_more(&mut grants, stored.terms().lifetime);
             }
         }
         Report {

@@ -16,6 +16,7 @@ use gated::daemon::metrics;
 use zbus::{OwnedVariant, Variant};
 
 use super::support::openmetrics::{self, Metrics};
+use super::support::system_bus::Bus;
 use super::world::*;
 
 type Fields = HashMap<String, OwnedVariant>;
@@ -197,4 +198,31 @@ fn a_reader_never_sees_half_a_file() {
     metrics::write(&file, "x").unwrap();
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
     assert!(!file.is_symlink());
+}
+
+#[test]
+fn each_user_is_told_of_their_own_and_only_who_manages_sessions_of_all() {
+    run(async {
+        let bus = Bus::start();
+        let world = World::start(&bus.address).await;
+        let root = world.connect().await;
+        let mut other = bus.connect_as(&["setpriv", "--reuid=nobody", "--regid=nogroup", "--init-groups"], "").await;
+        let stranger = Client(other.speak(65534).await);
+        let _supervisor = decide(&world, &root).await;
+        let own = get(&stranger, Options::new()).await.unwrap();
+        assert_eq!(["denials", "sessions", "sessions-started", "agents"].map(|key| number(&own, key)), [0; 4]);
+        assert!(Vec::<(String, String, u64)>::try_from(own["requests"].try_clone().unwrap()).unwrap().is_empty());
+        assert!(!own.contains_key("audit-failures"));
+        let all = || HashMap::from([("all", Variant::from(true))]);
+        assert_eq!(refusal(get(&stranger, all()).await), "NotAuthorized");
+        assert_eq!(refusal(write(&stranger).await), "NotAuthorized");
+        assert_eq!(number(&get(&root, all()).await.unwrap(), "denials"), 3);
+        let odd = HashMap::from([("user", Variant::from(0u32))]);
+        assert_eq!(refusal(get(&root, odd).await), "InvalidOption");
+        // Nobody in a session is told anything.
+        let mut inside = bus.connect_as(&["unshare", "--pid", "--fork", "--kill-child"], "").await;
+        let inside = Client(inside.speak(0).await);
+        assert_eq!(refusal(get(&inside, Options::new()).await), "InsideSession");
+        assert_eq!(refusal(write(&inside).await), "InsideSession");
+    });
 }

@@ -88,7 +88,9 @@ fn a_button_on_a_page_lets_a_held_write_go_on() {
     fs::copy(env!("CARGO_BIN_EXE_gated-run"), &run).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_gated-notify"), &notify).unwrap();
     let mut line: Vec<OsString> = vec!["env".into(), address.clone(), env!("CARGO_BIN_EXE_gatedd").into()];
-    for (option, file) in [("--runtime", "run"), ("--audit", "records/audit.jsonl"), ("--policy-root", "policy")] {
+    for (option, file) in
+        [("--runtime", "run"), ("--audit", "records/audit.jsonl"), ("--policy-root", "policy"), ("--state", "state")]
+    {
         line.extend([option.into(), sandbox.control().join(file).into()]);
     }
     line.extend(["--supervisors", "spawn"].map(OsString::from));

@@ -250,6 +250,19 @@ fn choices(prompt: &Prompt, request: &Request, may_allow: bool) -> Vec<Choice> {
         let label = format!("Allow {}", words::reach(request, offer.width));
         choices.push(Choice { answer, label, means, is_plain: false });
     }
+    if let Some(often) = prompt.suggestion {
+        let answer = match often.term {
+            Term::Call => Answer::Once(often.width),
+            Term::Session => Answer::Session(often.width),
+            Term::For(time) => Answer::For(often.width, time),
+            Term::Always => Answer::Always(often.width),
+        };
+        if choices.iter().all(|choice| choice.answer != answer) {
+            let means = format!("{}; you have said yes {} times", means(prompt, request, &answer), often.times);
+            let label = format!("Allow {}", words::term(often.term));
+            choices.push(Choice { answer, label, means, is_plain: false });
+        }
+    }
     choices
 }
 
