@@ -29,11 +29,11 @@ pub fn write_until_killed(directory: &Path, first: u64) -> ! {
         say("open", 0);
         let mut number = first;
         loop {
-            let many = if number % 3 == 0 { 2 } else { 1 };
+            let many = if number.is_multiple_of(3) { 2 } else { 1 };
             let new = (number..number + many).map(|number| stored(grant(number), alice())).collect();
             store.add(new).await.unwrap();
             (number..number + many).for_each(|number| say("added", number));
-            if number % 5 == 0 {
+            if number.is_multiple_of(5) {
                 store.revoke(&[GrantId(number)], "gatedctl:alice").await.unwrap();
                 say("revoked", number);
             }

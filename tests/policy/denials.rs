@@ -213,16 +213,16 @@ fn a_lasting_yes_lifts_no_rule_that_lets_nothing_last() {
 }
 
 #[derive(Debug, Clone)]
-struct Some1 {
+struct Drawn {
     effect: Effect,
     pattern: String,
 }
 
-fn any_grant() -> impl Strategy<Value = Some1> {
+fn any_grant() -> impl Strategy<Value = Drawn> {
     let name = prop::sample::select(vec!["a", "b", "*", "x*"]);
     let parts = prop::collection::vec(name, 1..4);
     let end = prop::sample::select(vec!["", "/**", "/**/c"]);
-    (any::<bool>(), parts, end).prop_map(|(denies, parts, end)| Some1 {
+    (any::<bool>(), parts, end).prop_map(|(denies, parts, end)| Drawn {
         effect: if denies { Effect::Deny } else { Effect::Allow },
         pattern: format!("/{}{end}", parts.join("/")),
     })
@@ -246,8 +246,10 @@ proptest! {
             let object = if pattern.matches(&start) { start } else { path("/nothing") };
             Grant { object, ..grant(number as u64, own.effect, Access::Write, "/", Scope::Paths(pattern)) }
         }).collect();
-        made.iter().for_each(|own| drop(forth.add(own.clone())));
-        made.iter().rev().for_each(|own| drop(back.add(own.clone())));
+        for (own, last) in made.iter().zip(made.iter().rev()) {
+            forth.add(own.clone());
+            back.add(last.clone());
+        }
         let has = |effect| made.iter().any(|own| {
             own.effect == effect && matches!(&own.scope, Scope::Paths(pattern) if pattern.matches(&at))
         });
