@@ -44,7 +44,8 @@ impl Lint<'_> {
         let writable = tree.as_ref().is_some_and(|tree| {
             tree.components().next().is_none()
                 || self.profile.home.is_within(tree)
-                || tree.is_within(&RawPath::from("/tmp"))
+                || ["/tmp", "/var/tmp"].iter().any(|own| tree.is_within(&RawPath::from(*own)))
+                || tree.is_within(&self.profile.home)
         });
         if is_free && self.profile.defaults.exec > rule.level && (writable || !path.is_anchored()) {
             let message = format!("rule `{}` lets {written} run, wherever a tool puts such a program", rule.id);
