@@ -33,9 +33,13 @@ fn prepared(rest: &str) -> System {
     system
 }
 
+/// Of the unit and, by the name that systemd gives their lines, of its session.
 fn journal(system: &System, unit: &str) -> String {
     system.root(&["journalctl", "--sync"]).ok();
-    system.root(&["journalctl", "--no-pager", "--quiet", "--output=cat", "--unit", unit]).ok()
+    let read = |which: &[&str]| {
+        system.root(&[&["journalctl", "--no-pager", "--quiet", "--output=cat"][..], which].concat()).ok()
+    };
+    format!("{}{}", read(&["--unit", unit]), read(&["--identifier", "gated-run"]))
 }
 
 fn a_unit_is_hardened_runs_and_is_restored() {
