@@ -13,6 +13,7 @@ PROGRAMS := gated-run gatedctl
 SERVICES := gatedd gated-session gated-notify
 BINARIES := $(addprefix $(RELEASE)/,$(PROGRAMS) $(SERVICES))
 PROFILES := $(wildcard policies/*.toml)
+SCHEMAS  := $(wildcard policies/*.schema.json)
 DOCS     := README.md $(wildcard docs/*.md)
 UNITS    := $(wildcard systemd/*.service systemd/*.slice)
 TOOLS    := $(TARGET)/tools
@@ -38,6 +39,8 @@ polkitdir      ?= /usr/share/polkit-1/actions
 autostartdir   ?= /etc/xdg/autostart
 # The built-in profiles, to read and to copy from; the programs hold them themselves.
 profiledir     := $(docdir)/profiles
+# Of policy files, for editors.
+schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
 .PHONY: run build test soak bench lint advisories docs install uninstall clean help
@@ -90,12 +93,13 @@ $(1)
 endef
 
 install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
-	install -d $(addprefix $(DESTDIR),$(bindir) $(libexecdir) $(profiledir))
+	install -d $(addprefix $(DESTDIR),$(bindir) $(libexecdir) $(profiledir) $(schemadir))
 	install -m 0755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(bindir)
 	install -m 0755 scripts/gated-sh $(DESTDIR)$(bindir)
 	install -m 0755 $(addprefix $(RELEASE)/,$(SERVICES)) $(DESTDIR)$(libexecdir)
 	install -m 0644 $(DOCS) $(DESTDIR)$(docdir)
 	install -m 0644 $(PROFILES) $(DESTDIR)$(profiledir)
+	install -m 0644 $(SCHEMAS) $(DESTDIR)$(schemadir)
 	$(foreach unit,$(UNITS),$(call each,$(call place,$(unit),$(unitdir))))
 	$(call place,systemd/user/gated-notify.service,$(userunitdir))
 	$(call place,systemd/user/gated-notify-webhook.service,$(userunitdir))
@@ -115,7 +119,7 @@ install: $(BINARIES) ## Install into $(DESTDIR)$(PREFIX), /usr/local by default
 uninstall: ## Stop everything and remove what `make install` put there
 	$(if $(DESTDIR),,scripts/before-uninstall.sh)
 	cd $(DESTDIR)$(bindir) && rm -f $(PROGRAMS) gated-sh
-	rm -rf $(addprefix $(DESTDIR),$(libexecdir) $(docdir))
+	rm -rf $(addprefix $(DESTDIR),$(libexecdir) $(docdir) $(schemadir))
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,$(notdir $(UNITS))) $(addprefix $(DESTDIR),$(userunitdir)/gated-notify.service \
 		$(userunitdir)/gated-notify-webhook.service \
 		$(userunitdir)/graphical-session.target.wants/gated-notify.service \

@@ -1,15 +1,19 @@
 //! What is shown of several requests that are put as one: on a terminal and as a notification, against golden files and under
 //! hostile names. `GATED_UPDATE_GOLDEN=1` rewrites the files; the difference is then to be read.
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use gated::common::access::{Access, Level};
-use gated::common::consent::{Group, MOST_MEMBERS, Member, Offer, Prompt, Suggestion};
+use gated::common::consent::{ConsentAgent, Group, MOST_MEMBERS, Member, Offer, Prompt, Suggestion};
 use gated::common::decision::{Lifetime, Term, Width};
 use gated::common::id::{CallId, RequestId, SessionId};
 use gated::common::net::{Destination, Knowledge, Named, Transport};
+use gated::common::notice::{Deed, Kind, Notice};
 use gated::common::path::RawPath;
 use gated::common::request::{Operation, Request, RuleRef, Who};
 use gated::common::scope::Pattern;
@@ -18,6 +22,7 @@ use gated::consent::notify::draw::{self as notification, Capabilities, Person};
 use gated::consent::notify::queue::Why;
 use gated::consent::terminal::dialog::{Dialog, Typed, typed};
 use gated::consent::terminal::draw;
+use gated::consent::terminal::{Paused, Screen, Terminal, Timing};
 use proptest::prelude::*;
 
 const PLACE: &str = "/home/alice/.npm/_cacache";
@@ -191,6 +196,52 @@ fn hostile() -> Prompt {
 fn hostile_names_stay_in_their_lines() {
     golden("prompt_group_hostile.txt", &render(&hostile(), &[], 80, 30));
     golden("notify_group_hostile.txt", &shown(&notified(&hostile())));
+}
+
+fn muted() -> Notice {
+    let deed = Deed {
+        program: "/usr/bin/npm".into(),
+        access: Access::Write,
+        operation: Operation::Create,
+        object: "/home/alice/<b>.npmrc\\x1b[2J".into(),
+    };
+    Notice {
+        count: 13,
+        time: Some(Duration::from_secs(600)),
+        ..Notice::of(Kind::Muted, &SessionId("00000001".into()), deed)
+    }
+}
+
+#[test]
+fn a_notice_has_no_buttons() {
+    let server = Capabilities { actions: true, body: true, body_markup: true };
+    golden("notify_muted.txt", &shown(&notification::notice(&muted(), server)));
+    golden("notify_muted_no_body.txt", &shown(&notification::notice(&muted(), Capabilities { body: false, ..server })));
+}
+
+#[test]
+fn a_notice_is_a_line_on_a_terminal_and_nothing_where_a_tool_draws() {
+    /// A screen on which a tool draws, or not.
+    struct Drawn(bool);
+    impl Screen for Drawn {
+        fn pause(&mut self) -> std::io::Result<Paused> {
+            Ok(Paused { alternate: self.0 })
+        }
+        fn resume(&mut self, _overwritten: bool) {}
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for alternate in [false, true] {
+        let (master, slave) = support::pty();
+        let mut terminal =
+            Terminal::new(slave.into(), "xterm", "alice", Drawn(alternate), Timing::default()).expect("a terminal");
+        runtime.block_on(async { terminal.notice(&muted()) });
+        let mut screen = Vec::new();
+        support::terminal::read_screen(&master, &mut screen);
+        let screen = String::from_utf8(screen).unwrap();
+        let is_told = screen.contains("\ngated: npm is denied unasked for 10 minutes: create /");
+        assert!(is_told != alternate && screen.is_empty() == alternate, "{screen:?}");
+        assert!(screen.lines().all(|line| text::columns(line) <= 80), "{screen:?}");
+    }
 }
 
 proptest! {

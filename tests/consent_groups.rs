@@ -92,11 +92,13 @@ fn prompt(effects: &[Effect]) -> Option<Prompt> {
 }
 
 fn settled(effects: &[Effect]) -> Vec<&Settled> {
-    let of = |effect| match effect {
-        &Effect::Settle(ref settled) => Some(settled.as_ref()),
-        _ => None,
-    };
-    effects.iter().filter_map(of).collect()
+    let mut all = Vec::new();
+    for effect in effects {
+        if let Effect::Settle(settled) = effect {
+            all.push(settled.as_ref());
+        }
+    }
+    all
 }
 
 fn ends(effects: &[Effect]) -> Vec<(u128, Outcome)> {
@@ -407,6 +409,23 @@ fn sessions_of_one_user_share_their_places_and_give_them_back() {
     assert!(ends(&two.ask(request(2, "/srv/z"), now).unwrap()).is_empty());
     drop(one);
     assert_eq!(quota.left(), 1, "a session that is dropped gives back what it had");
+}
+
+#[test]
+fn long_requests_take_as_many_places_as_they_are_long() {
+    let quota = Quota::new(20);
+    let mut pending = Pending::within(std::rc::Rc::clone(&quota));
+    pending.open(session(0), terms(600));
+    let long = |id| request(id, &format!("/srv/{}{id}", "x/".repeat(16_000)));
+    let now = Instant::now();
+    for id in 0..2 {
+        assert!(ends(&pending.ask(long(id), now).unwrap()).is_empty());
+    }
+    assert_eq!(ends(&pending.ask(long(2), now).unwrap()), [(2, Outcome::NotPermitted)]);
+    pending.answer(RequestId(0), Answer::Deny, "t", false, now).unwrap();
+    assert!(ends(&pending.ask(long(3), now).unwrap()).is_empty());
+    pending.close(&session(0), now);
+    assert_eq!(quota.left(), 20);
 }
 
 #[derive(Clone, Debug)]

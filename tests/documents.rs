@@ -21,8 +21,16 @@ fn places() -> Places {
 
 #[test]
 fn the_policy_files_of_the_policy_page_load() {
+    let (expectations, files): (Vec<String>, Vec<String>) =
+        toml_blocks("docs/policy.md").into_iter().partition(|text| text.contains("[[expect]]"));
+    let here = Context { home: "/home/me".into(), user: "me".to_owned(), cwd: RawPath::from("/home/me/project") };
+    for text in &expectations {
+        let read = policy::expect::parse("shown.toml", text, &here).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert!(!read.all.is_empty());
+    }
+    assert!(!expectations.is_empty());
     let (ceilings, profiles): (Vec<String>, Vec<String>) =
-        toml_blocks("docs/policy.md").into_iter().partition(|text| !text.contains("[profile]"));
+        files.into_iter().partition(|text| !text.contains("[profile]"));
     assert!(!profiles.is_empty() && ceilings.len() == 1);
     let read = |path: &Path| if path.starts_with("/etc") { Ok(ceilings[0].clone()) } else { unreachable!() };
     let ceiling = policy::Ceiling::load(&read).unwrap_or_else(|error| panic!("{error}"));
@@ -38,6 +46,18 @@ fn the_policy_files_of_the_policy_page_load() {
             panic!("{error}\n{profile}");
         }
     }
+}
+
+#[test]
+fn the_profile_of_the_page_on_services_loads() {
+    let profiles = toml_blocks("docs/services.md");
+    assert_eq!(profiles.len(), 1);
+    let context = Context { home: "/var/lib/ci-hook".into(), user: "ci".to_owned(), cwd: RawPath::from("/") };
+    let read = |path: &Path| match path.to_str() {
+        Some("shown.toml") => Ok(profiles[0].clone()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    policy::load(ProfileSelector::File("shown.toml".into()), &context, &read).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn all_of_two_hundred_files_are_created_by_one_answer() {
     assert_eq!(files(&outside), 0, "created before anybody was asked");
     answers(&person, &["d"]);
     person.sees("wants to create 214 files in");
-    person.sees("and 206 more");
+    person.sees("214 in all");
     answers(&person, &["o"]);
     person.sees("made 214 end");
     person.sees_the_rest();

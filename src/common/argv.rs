@@ -153,16 +153,7 @@ impl ArgvPattern {
         let mut at = 0_usize;
         while let Some(given) = word(at) {
             at = at.saturating_add(1);
-            let mut next = 0_u64;
-            for (place, own) in self.places.iter().enumerate().filter(|(place, _)| reached >> place & 1 == 1) {
-                next |= match own {
-                    Place::Any => 1 << place,
-                    Place::Many(words) if any(words, given, strictness) => 1 << place,
-                    Place::One(words) if any(words, given, strictness) => 2 << place,
-                    Place::Many(_) | Place::One(_) => 0,
-                };
-            }
-            reached = self.skip(next);
+            reached = self.step(reached, given, strictness);
             let is_last = self.places.len().checked_sub(1);
             if reached == 0 {
                 return false;
@@ -172,6 +163,25 @@ impl ArgvPattern {
             }
         }
         reached >> self.places.len() & 1 == 1
+    }
+
+    /// Whether the set has a command line that begins with these words, the program's name left out.
+    pub fn may_begin_with<'a>(&self, words: impl IntoIterator<Item = &'a [u8]>, strictness: Strictness) -> bool {
+        words.into_iter().fold(self.skip(1), |reached, word| self.step(reached, word, strictness)) != 0
+    }
+
+    /// What is reached with one word more.
+    fn step(&self, reached: u64, given: &[u8], strictness: Strictness) -> u64 {
+        let mut next = 0_u64;
+        for (place, own) in self.places.iter().enumerate().filter(|(place, _)| reached >> place & 1 == 1) {
+            next |= match own {
+                Place::Any => 1 << place,
+                Place::Many(words) if any(words, given, strictness) => 1 << place,
+                Place::One(words) if any(words, given, strictness) => 2 << place,
+                Place::Many(_) | Place::One(_) => 0,
+            };
+        }
+        self.skip(next)
     }
 
     /// What is reached without a further word: a place for any number of words may have none.

@@ -183,6 +183,10 @@ pub enum Width {
 }
 
 impl Width {
+    /// From narrow to wide, by what they are about.
+    pub const ALL: [Width; 7] =
+        [Width::Exact, Width::Directory, Width::Tree, Width::Prefix, Width::Program, Width::Host, Width::Domain];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Width::Exact => "exact",

@@ -7,6 +7,7 @@
 pub mod bus;
 pub mod none;
 pub mod notify;
+pub mod plain;
 pub mod script;
 pub mod terminal;
 pub mod told;

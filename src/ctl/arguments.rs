@@ -83,7 +83,7 @@ pub struct Arguments {
 
 const AFTER_HELP: &str = "\
 The exit status is the command's own; 128 and the signal's number if a signal ended it; 126 if it cannot be executed, \
-127 if it is not found, 125 if gated-run itself failed. With --service, 78 if the policy does not let it start and 69 if \
+127 if it is not found, 125 if gated-run itself failed. With --service 78 if the policy does not let it start, and 69 if \
 gatedd cannot be reached.";
 
 /// A choice that there is not where gated-run was called.

@@ -38,6 +38,18 @@ pub enum ChoosingError {
          may_write_profiles = false"
     )]
     OwnProfile(String),
+    #[error(
+        "to learn is to write a profile of one's own, which the administrator's ceiling.toml does not let you do: \
+         may_write_profiles = false"
+    )]
+    MayNotLearn,
+}
+
+/// Whether the machine's ceiling lets the caller learn a profile.
+pub fn check_learning(caller: &Caller) -> Result<(), ChoosingError> {
+    let machine = Snapshot::of_ceiling(Path::new("/"), nix::unistd::geteuid().as_raw())?;
+    let may = caller.invoking.uid == 0 || machine.ceiling().may_write_profiles();
+    if may { Ok(()) } else { Err(ChoosingError::MayNotLearn) }
 }
 
 /// The paths that a command's program goes by: where it is found, and with links followed.

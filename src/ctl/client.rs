@@ -65,17 +65,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// Of the call whose caller link this is. `on_terminal` and `ignored_signals` are those of its
-    /// [`crate::common::wire::Start`]. Needs a tokio runtime whose other threads take no signals.
+    /// Of the call whose caller link this is. `on_terminal` is that of its [`crate::common::wire::Start`]. Needs a tokio runtime whose other threads take no signals.
     pub fn new(
         link: Arc<CallerLink>,
         terminal: Option<CallersTerminal>,
         on_terminal: [bool; 3],
-        ignored_signals: u64,
+        signals: Signals,
         screen: SharedScreen,
     ) -> Result<Client, ClientError> {
         let (arrivals, to_call) = clientlink::serve(link).map_err(step("start threads"))?;
-        let signals = listen_to_signals(ignored_signals).map_err(step("listen to signals"))?;
+        let Signals(signals) = signals;
         let wants_keys = on_terminal.contains(&true) && !starts_in_background(on_terminal);
         let (call, ended, failure) = (Rc::default(), None, None);
         Ok(Client { arrivals, to_call, signals, terminal, relay: None, screen, wants_keys, call, ended, failure })
@@ -199,7 +198,29 @@ async fn turn(relay: Option<&Relay>) -> io::Result<()> {
     }
 }
 
-/// The signals that gated-run handles, but for those that its caller had it ignore.
+/// Signals that came, and are to be passed on. From when this is made on none of them ends this process: what is told to a
+/// command may come as soon as there is one.
+pub struct Signals(mpsc::Receiver<Signal>);
+
+impl Signals {
+    /// Those that gated-run handles, but for what its caller had it ignore, a bit mask. Needs a tokio runtime whose other
+    /// threads take no signals.
+    pub fn listen(ignored: u64) -> Result<Signals, ClientError> {
+        listen_to_signals(ignored).map(Signals).map_err(step("listen to signals"))
+    }
+
+    /// One that ends what there is no command for yet.
+    pub async fn ends(&mut self) -> Signal {
+        loop {
+            match self.0.recv().await {
+                Some(signal @ (Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT)) => return signal,
+                Some(_) => {}
+                None => std::future::pending::<()>().await,
+            }
+        }
+    }
+}
+
 fn listen_to_signals(ignored: u64) -> io::Result<mpsc::Receiver<Signal>> {
     let (arrived, arrivals) = mpsc::channel(16);
     for number in PASSED.into_iter().chain([Signal::SIGWINCH, Signal::SIGCONT]) {

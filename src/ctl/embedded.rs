@@ -15,7 +15,7 @@ use tracing::debug;
 use super::arguments::{Arguments, EventsTo};
 use super::caller::{Caller, CallerError, Environment};
 use super::choosing::{self, ChoosingError};
-use super::client::{Client, ClientError};
+use super::client::{Client, ClientError, Signals};
 use super::clientlink;
 use super::exit;
 use super::learning::{self, Ending, LearnError, Learner, Source};
@@ -86,7 +86,11 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
     let program = choosing::program_of(&command, &caller.environment_for(&environment), &directory.path);
     let (mut profile, chosen) = choosing::profile_for(&caller, named, program, &directory)?;
     profile.learning = arguments.learn;
-    let base = (ProfileSelector::Name(profile.name.clone()), arguments.learn_to.clone());
+    if profile.learning {
+        choosing::check_learning(&caller)?;
+    }
+    let base = profile_file.clone().map_or_else(|| ProfileSelector::Name(profile.name.clone()), ProfileSelector::File);
+    let base = (base, arguments.learn_to.clone());
     let context = Context { home: profile.home.clone(), user: caller.tool.name.clone(), cwd: directory.path.clone() };
     let publish = arguments.published();
     publish::check(&profile, &publish)?;
@@ -146,7 +150,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         };
         let (to_broker, from_session) = mpsc::channel(BROKER_DEPTH);
         let (arrivals, to_session) = clientlink::serve(link).map_err(step("start threads"))?;
-        let client = Client::new(call, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
+        let signals = Signals::listen(start.ignored_signals)?;
+        let client = Client::new(call, terminal, start.on_terminal, signals, screen.clone())?;
         let own = Own { argv: Rc::clone(&last), call: client.call() };
         let agent = asked.into_agent(&caller.invoking.name, &term, screen, own).map_err(step("use the terminal"))?;
         let broker = Broker::new(config, audit, events, vec![agent]);

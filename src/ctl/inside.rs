@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::arguments::Arguments;
 use super::caller::Environment;
-use super::client::{Client, ClientError};
+use super::client::{Client, ClientError, Signals};
 use super::clientlink;
 use super::exit;
 use super::order::{Directory, Order, OrderError, Passed};
@@ -45,7 +45,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, InsideError> {
     let runtime = clientlink::runtime().map_err(InsideError::Runtime)?;
     let Order { start, terminal, .. } = order;
     let ended = runtime.block_on(async {
-        Client::new(link, terminal, start.on_terminal, start.ignored_signals, SharedScreen::default())?.run().await
+        let signals = Signals::listen(start.ignored_signals)?;
+        Client::new(link, terminal, start.on_terminal, signals, SharedScreen::default())?.run().await
     });
     terminal::restore();
     Ok(exit::report(ended?, &command))

@@ -49,18 +49,21 @@ pub fn main() -> ExitCode {
         Err(error) => {
             terminal::restore();
             eprintln!("gated-run: {error}");
-            ExitCode::from(if is_service { error.status_of_a_service() } else { FAILED })
+            ExitCode::from(error.status(is_service))
         }
     }
 }
 
 impl RunError {
-    /// What systemd and whoever reads its status can tell apart.
-    fn status_of_a_service(&self) -> u8 {
+    /// Of a service it is what systemd and whoever reads it can tell apart.
+    fn status(&self, is_service: bool) -> u8 {
         match self {
-            RunError::Arguments(_) => CONFIGURATION,
-            RunError::Served(error) if error.is_configuration() => CONFIGURATION,
-            RunError::Served(error) if error.is_unavailable() => UNAVAILABLE,
+            RunError::Served(ServedError::Signal(signal)) => {
+                u8::try_from(*signal as i32).unwrap_or_default().saturating_add(128)
+            }
+            RunError::Arguments(_) if is_service => CONFIGURATION,
+            RunError::Served(error) if is_service && error.is_configuration() => CONFIGURATION,
+            RunError::Served(error) if is_service && error.is_unavailable() => UNAVAILABLE,
             _ => FAILED,
         }
     }

@@ -18,7 +18,7 @@ use zbus::Connection;
 use super::arguments::{ArgumentError, Arguments, Consent};
 use super::caller::{Caller, CallerError, Environment};
 use super::choosing;
-use super::client::{Client, ClientError};
+use super::client::{Client, ClientError, Signals};
 use super::clientlink;
 use super::eventpipe::{Also, EventPipe, Heard};
 use super::exit;
@@ -59,6 +59,8 @@ pub enum ServedError {
     Service(#[from] ServiceError),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("ended by {0} before the command was started")]
+    Signal(nix::sys::signal::Signal),
     #[error("--service has no terminal: standard input, output and error must be something else")]
     Terminal,
     #[error("learned, but nothing is proposed: {0}")]
@@ -154,7 +156,11 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
     let notes = RefCell::default();
     let (ended, heard) = runtime.block_on(async {
         let service = Service::connect().await?;
-        let (link, running) = hand_over(&service, &order, &place).await?;
+        let mut signals = Signals::listen(order.start.ignored_signals)?;
+        let (link, running) = tokio::select! {
+            handed = hand_over(&service, &order, &place) => handed?,
+            signal = signals.ends() => return Err(ServedError::Signal(signal)),
+        };
         let Running { session, events, notes: of_policy, chosen } = running;
         debug!(%session, "gatedd has taken the command");
         tell_published(&arguments.published());
@@ -169,7 +175,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, ServedError> {
             None => Events::none(),
         };
         let Order { start, terminal, .. } = order;
-        let client = Client::new(link, terminal, start.on_terminal, start.ignored_signals, screen.clone())?;
+        let client = Client::new(link, terminal, start.on_terminal, signals, screen.clone())?;
         let own = Own { argv: Rc::clone(&last), call: client.call() };
         let agent = match asked {
             Asked::Nobody => None,

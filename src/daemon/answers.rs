@@ -195,11 +195,17 @@ impl Core {
         let home = chosen.home.unwrap_or_else(|| known.identity.home.clone());
         let context = Context { home, user: known.identity.name.clone(), cwd: chosen.directory };
         let name = chosen.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
+        let may_have_own = known.identity.uid == 0 || caller.is_root() || policy.ceiling().may_write_profiles();
+        let own = if may_have_own { chosen.profiles } else { BTreeMap::new() };
+        if !may_have_own && name.starts_with('/') {
+            return Err(Refusal::OwnProfile(name));
+        }
         let selector = match name.starts_with('/') {
             true => ProfileSelector::File(PathBuf::from(&name)),
             false => ProfileSelector::Name(name),
         };
-        let profile = policy.load(selector, &chosen.profiles, &context)?;
+        let mut profile = policy.load(selector, &own, &context)?;
+        policy.ceiling().cover(&mut profile, &context, &known.groups)?;
         Ok((profile, known.identity.uid, known.identity.name))
     }
 

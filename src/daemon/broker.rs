@@ -28,7 +28,7 @@ use super::pending::{AnswerError, BY_BROKER, Effect, MOST_OF_A_USER, Pending, Qu
 use super::recorder::Recorder;
 use super::statistics::Tally;
 use super::store::Thing;
-use super::view::View;
+use super::view::{Known, View};
 use crate::common::consent::{Answer, ConsentAgent, ConsentError, Gathers, Prompt};
 use crate::common::decision::{Decision, Effect as Says, Lifetime, Outcome, Width};
 use crate::common::id::{GrantId, RequestId, SessionId};
@@ -534,13 +534,20 @@ impl Desk<'_> {
     }
 
     fn apply(&mut self, effects: Vec<Effect>) {
+        // An answer gives all others their time anew; what comes and goes changes nothing of them.
+        let all = effects.iter().any(|effect| {
+            matches!(effect, Effect::Settle(settled) if settled.asked && settled.outcome != Outcome::Cancelled)
+        });
         self.carry_out(effects);
         self.deny_if_nobody();
         let session = &self.config.session;
-        let leads = self.pending.leads(session);
+        let waiting = self.pending.leads(session);
         let (pending, keeper) = (&mut self.pending, self.keeper);
-        let prompts = || pending.prompts(session, now()).into_iter().map(|prompt| informed(keeper, prompt)).collect();
-        self.view.show(&leads, prompts);
+        let anew = |known: &Known<'_>| {
+            let prompts = pending.prompts_but(session, known, now());
+            prompts.into_iter().map(|prompt| informed(keeper, prompt)).collect()
+        };
+        self.view.show(&waiting, all, anew);
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::record::{self, Exec, Reach, Rule};
-use crate::common::notice::Deed;
+use crate::common::notice::{Deed, Kind};
 
 /// Lines that wait for a slow reader.
 pub const BACKLOG: usize = 1024;
@@ -94,14 +94,20 @@ pub struct Event {
 }
 
 impl Event {
-    /// What was done and is to be told, if it is that.
-    pub fn notified(&self) -> Option<Deed> {
-        Some(Deed {
+    /// What somebody is to hear of who is not asked about it, if it is that.
+    pub fn told(&self) -> Option<(Kind, Deed)> {
+        let kind = match self.event {
+            "notified" => Kind::Notify,
+            "muted" => Kind::Muted,
+            _ => return None,
+        };
+        let deed = Deed {
             program: self.program.clone()?,
-            access: serde_json::from_value(self.access.filter(|_| self.event == "notified")?.into()).ok()?,
+            access: serde_json::from_value(self.access?.into()).ok()?,
             operation: serde_json::from_value(self.operation?.into()).ok()?,
             object: self.object.clone()?,
-        })
+        };
+        Some((kind, deed))
     }
 }
 

@@ -18,6 +18,7 @@ use super::lasting::{SessionKeeper, profile_key};
 use super::link::{Outgoing, Served, Socket};
 use super::live::{FAREWELL, Live, State};
 use super::message;
+use super::muted::MUTED;
 use super::notices::Whom;
 use super::orders::Refusal;
 use super::pending::SessionTerms;
@@ -238,8 +239,9 @@ impl Core {
         let events = Events::told(move |event| {
             endings.hear(owner, event);
             watchers.tell(&id, owner, event);
-            if let Some(deed) = event.notified() {
-                agents.notice(Whom::Session(id.clone(), owner), Notice::of(Kind::Notify, &id, deed));
+            if let Some((kind, deed)) = event.told() {
+                let time = (kind == Kind::Muted).then_some(MUTED);
+                agents.notice(Whom::Session(id.clone(), owner), Notice { time, ..Notice::of(kind, &id, deed) });
             }
         });
         Broker::new(config, Arc::clone(&self.setting.audit), events, vec![Box::new(asker)])

@@ -14,7 +14,7 @@ const DENIALS: usize = 3;
 /// … within this time …
 const WITHIN: Duration = Duration::from_secs(600);
 /// … are one for all that comes in this time.
-const MUTED: Duration = Duration::from_secs(600);
+pub const MUTED: Duration = Duration::from_secs(600);
 /// Things that are remembered at the most; of more, those that were denied last.
 const MOST: usize = 1024;
 

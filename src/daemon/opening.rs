@@ -89,6 +89,9 @@ impl Core {
         let context = Context { home: home.clone(), user: known.identity.name.clone(), cwd: opening.directory.clone() };
         let learns = opening.learn;
         let may_have_own = known.identity.uid == 0 || caller.is_root() || policy.ceiling().may_write_profiles();
+        if learns && !may_have_own {
+            return Err(Refusal::MayNotLearn);
+        }
         let is_own =
             |name: &String| name.starts_with('/') || opening.profiles.contains_key(name) && !policy.has_profile(name);
         if let Some(name) = opening.profile.as_ref().filter(|name| !may_have_own && is_own(name)) {

@@ -60,6 +60,11 @@ pub enum Refusal {
          may_write_profiles = false"
     )]
     OwnProfile(String),
+    #[error(
+        "to learn is to write a profile of one's own, which the administrator's ceiling.toml does not let you do: \
+         may_write_profiles = false"
+    )]
+    MayNotLearn,
     #[error(transparent)]
     Selection(#[from] SelectError),
     #[error("there is no such session")]

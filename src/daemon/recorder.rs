@@ -199,6 +199,8 @@ impl Recorder {
             rule: Some(line.rule),
             decision: Some(outcome.as_str()),
             would: line.would,
+            hint: Sentence::of(outcome).map(Sentence::hint),
+            reason: told.rule.reason.clone(),
             by: Some(line.answered_by),
             ..self.event(event, told.call)
         });

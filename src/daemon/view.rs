@@ -1,7 +1,7 @@
 //! What a session's broker lets the rest of the daemon see: what waits, what was granted, what runs. On one thread.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tracing::warn;
 
@@ -15,6 +15,9 @@ const MOST_CALLS: usize = 1024;
 
 /// Bytes of a call's command line that are kept.
 const MOST_SHOWN: usize = 4096;
+
+/// Whether the prompt of this name needs not be made.
+pub(super) type Known<'a> = dyn Fn(RequestId) -> bool + 'a;
 
 /// A grant that is in force.
 #[derive(Clone, Debug)]
@@ -50,13 +53,18 @@ impl View {
         }
     }
 
-    /// `prompts` makes them anew if others than before wait.
-    pub(super) fn show(&self, waiting: &[RequestId], prompts: impl FnOnce() -> Vec<Prompt>) {
+    /// If others than before wait: `anew` makes those that are not known, or, where `all` may have changed, all of them.
+    pub(super) fn show(&self, waiting: &[RequestId], all: bool, anew: impl FnOnce(&Known<'_>) -> Vec<Prompt>) {
         let is_same = self.prompts.borrow().iter().map(|prompt| prompt.id).eq(waiting.iter().copied());
-        if !is_same {
-            *self.prompts.borrow_mut() = prompts();
-            (self.waits_changed)();
+        if is_same {
+            return;
         }
+        let before = self.prompts.take().into_iter().filter(|_| !all);
+        let mut known: HashMap<RequestId, Prompt> = before.map(|prompt| (prompt.id, prompt)).collect();
+        let made = anew(&|id| known.contains_key(&id));
+        known.extend(made.into_iter().map(|prompt| (prompt.id, prompt)));
+        *self.prompts.borrow_mut() = waiting.iter().filter_map(|id| known.remove(id)).collect();
+        (self.waits_changed)();
     }
 
     pub(super) fn granted(&self, grant: Grant) {

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::common::access::{Access, Level};
-use crate::common::decision::Lifetime;
+use crate::common::decision::{Lifetime, Width};
 use crate::common::scope::Pattern;
 use crate::common::wire::Network;
 
@@ -119,7 +119,8 @@ struct Decided {
 }
 
 impl Decided {
-    fn by(policy: &Policy, question: &Question) -> Decided {
+    /// Answers are compared as far as both profiles let them last: that one lets them last longer is said by itself.
+    fn by(policy: &Policy, question: &Question, longest: Lifetime) -> Decided {
         let verdict = question.verdict(policy, &Grants::new());
         if question.is_own_network(policy, &Grants::new()) {
             return Decided { level: Level::Allow, answer: None, said: "the session's own network alone".to_owned() };
@@ -128,25 +129,26 @@ impl Decided {
         let place = if rule.line == 0 { String::new() } else { format!(", {}:{}", rule.file, rule.line) };
         Decided {
             level: verdict.level,
-            answer: answer(policy, &verdict),
+            answer: answer(policy, &verdict, longest),
             said: format!("{} (rule {}{place})", verdict.level, rule.id),
         }
     }
 }
 
-fn answer(policy: &Policy, verdict: &Verdict) -> Option<(Lifetime, u64, Option<String>)> {
+fn answer(policy: &Policy, verdict: &Verdict, longest: Lifetime) -> Option<(Lifetime, u64, Option<String>)> {
     let asked = matches!(verdict.level, Level::Ask | Level::Authenticate);
     let seconds = policy.remember_for(verdict).map_or(u64::MAX, |time| time.as_secs());
-    asked.then(|| (policy.remember(verdict), seconds, policy.group(verdict).map(str::to_owned)))
+    asked.then(|| (policy.remember(verdict).min(longest), seconds, policy.group(verdict).map(str::to_owned)))
 }
 
 fn verdicts(differences: &mut Vec<Difference>, old: &Profile, new: &Profile, follow: &Follow<'_>) {
     let (before, after) = (Policy::following(old, follow), Policy::following(new, follow));
     let trees = samples::trees([old, new]);
+    let longest = old.grants.limits().longest.min(new.grants.limits().longest);
     let rules = old.rules.iter().chain(&new.rules);
     let mut found: BTreeMap<(Direction, String, String, String), Vec<String>> = BTreeMap::new();
     for Sample { term, question } in rules.flat_map(|rule| samples::of_rule(rule, &new.home, &trees)) {
-        let (was, is) = (Decided::by(&before, &question), Decided::by(&after, &question));
+        let (was, is) = (Decided::by(&before, &question, longest), Decided::by(&after, &question, longest));
         let (direction, was, is) = match (was.level == is.level, &was.answer, &is.answer) {
             (false, ..) => (direction(&was.level, &is.level), was.said, is.said),
             (true, Some(one), Some(other)) if one != other => {
@@ -188,7 +190,12 @@ fn of_answer((lifetime, seconds, group): &(Lifetime, u64, Option<String>)) -> St
         seconds => format!(", {} at the most", notation(std::time::Duration::from_secs(seconds))),
     };
     let who = group.as_ref().map_or_else(String::new, |group| format!(" by a member of {group}"));
-    format!(" with an answer{who} for the {lifetime}{time}")
+    let long = match lifetime {
+        Lifetime::Attempt | Lifetime::Call | Lifetime::Session => format!("for the {lifetime}"),
+        Lifetime::Until => "for a time".to_owned(),
+        Lifetime::Persistent => "for good".to_owned(),
+    };
+    format!(" with an answer{who} {long}{time}")
 }
 
 fn tables(list: &mut Vec<Difference>, old: &Profile, new: &Profile) {
@@ -239,6 +246,11 @@ fn tables(list: &mut Vec<Difference>, old: &Profile, new: &Profile) {
     };
     let is_longer = (longest(new), new.grants.max_for) > (longest(old), old.grants.max_for);
     push(list, wider(is_longer), "grants", "", &limits(old), &limits(new));
+    let reach = |profile: &Profile| {
+        let widths = Width::ALL.into_iter().filter(|width| profile.grants.widths.has(*width));
+        widths.map(|width| width.to_string()).collect::<Vec<_>>()
+    };
+    sets(list, "grants", reach(old), reach(new), Direction::Wider, "answers may reach so far");
     let timeout = |profile: &Profile| format!("{} for an answer", notation(profile.prompt.timeout));
     push(list, Direction::Changed, "prompt", "", &timeout(old), &timeout(new));
     let most = |profile: &Profile| format!("{} questions in a minute", profile.prompt.max_per_minute);

@@ -75,6 +75,8 @@ pub struct Policy {
     pub(super) ceiling: Tables,
     /// The variables that rules on programs name.
     variables: Vec<NameGlob>,
+    /// Components of the longest pattern on paths.
+    pub(super) deepest: usize,
 }
 
 impl Policy {
@@ -87,11 +89,13 @@ impl Policy {
     /// where it is a symbolic link; `follow` says what that is, as the session sees it, now.
     pub fn following(profile: &Profile, follow: &Follow<'_>) -> Policy {
         let named = profile.rules.iter().filter_map(|rule| rule.exec.as_ref()).flat_map(|terms| &terms.env);
+        let on_paths = profile.rules.iter().flat_map(|rule| &rule.path).chain(&profile.held_reads);
         let named: BTreeSet<&NameGlob> = named.map(|own| &own.name).collect();
         Policy {
             own: Tables::new(profile, Hand::Profile, follow),
             ceiling: Tables::new(profile, Hand::Ceiling, follow),
             variables: named.into_iter().cloned().collect(),
+            deepest: on_paths.map(|path| path.parts().len()).max().unwrap_or(0),
             profile: profile.clone(),
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::common::access::Access;
 use crate::common::argv::{ArgvPattern, Place, WordGlob};
-use crate::common::decision::Lifetime;
+use crate::common::decision::{Lifetime, Width, Widths};
 use crate::common::net::Transport;
 use crate::common::scope::Pattern;
 use crate::common::wire::Network;
@@ -56,8 +56,17 @@ pub fn written(profile: &Profile) -> String {
     if let Some(longest) = profile.grants.max_for {
         line(&mut text, "max_for", &quoted(&notation(longest)));
     }
+    if profile.grants.widths != Widths::ALL {
+        let widths = Width::ALL.into_iter().filter(|width| profile.grants.widths.has(*width));
+        list(&mut text, "widths", widths.map(|width| width.to_string()).collect());
+    }
     for rule in &profile.rules {
-        text.push_str(&self::rule(rule));
+        let own = self::rule(rule);
+        // The ceiling is no part of a profile.
+        let line = |line: &str| {
+            if line.is_empty() || line.starts_with('#') { format!("{line}\n") } else { format!("# {line}\n") }
+        };
+        text.push_str(&if rule.is_ceiling { own.lines().map(line).collect() } else { own });
     }
     text
 }

@@ -4,6 +4,8 @@
 //! A region is a tree or a file of which policy may say more than `allow`. This errs on the side of regions: what is held is
 //! still judged path by path.
 
+use std::collections::HashSet;
+
 use crate::common::access::{Access, Level};
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
@@ -50,19 +52,24 @@ fn speaks(level: Level, access: &[Access]) -> bool {
 impl Places {
     pub fn of(profile: &Profile) -> Places {
         let mut places = Places { everything: profile.defaults.read > Level::Allow, ..Places::default() };
+        let (mut anchored, mut searched) = (HashSet::new(), HashSet::new());
         for rule in profile.rules.iter().filter(|rule| rule.access.contains(&Access::Read)) {
             let guards = rule.level > Level::Allow;
             for pattern in rule.path.iter().chain(&rule.except) {
-                add(&mut places.anchored, pattern);
-                if guards && pattern.is_floating() {
-                    add(&mut places.searched, &before_deep(pattern));
+                if anchored.insert(pattern) {
+                    places.anchored.push(pattern.clone());
+                }
+                if guards && pattern.is_floating() && searched.insert(before_deep(pattern)) {
+                    places.searched.push(before_deep(pattern));
                 }
             }
         }
         for pattern in &profile.held_reads {
-            add(&mut places.anchored, pattern);
-            if pattern.is_floating() {
-                add(&mut places.searched, &before_deep(pattern));
+            if anchored.insert(pattern) {
+                places.anchored.push(pattern.clone());
+            }
+            if pattern.is_floating() && searched.insert(before_deep(pattern)) {
+                places.searched.push(before_deep(pattern));
             }
         }
         places
@@ -78,12 +85,6 @@ impl Places {
             Part::Glob(glob) => Some(Step::Each(glob)),
         };
         pattern.parts().iter().map_while(step).collect()
-    }
-}
-
-fn add(list: &mut Vec<Pattern>, pattern: &Pattern) {
-    if !list.contains(pattern) {
-        list.push(pattern.clone());
     }
 }
 
@@ -103,9 +104,7 @@ impl Policy {
     /// own.
     pub fn guards_reads_below(&self, tree: &RawPath) -> bool {
         let mut path = tree.clone();
-        let patterns = self.profile().rules.iter().flat_map(|rule| &rule.path).chain(&self.profile().held_reads);
-        let depth = patterns.map(|path| path.parts().len()).max();
-        (0..=depth.unwrap_or(0).min(64)).any(|_| {
+        (0..=self.deepest.min(64)).any(|_| {
             let guards = self.guards_read(&path);
             path = path.join(ANY);
             guards

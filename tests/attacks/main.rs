@@ -5,6 +5,7 @@
 //! attacks in docs/threat-model.md.
 
 mod abi;
+mod ceiling;
 mod cores;
 mod descriptors;
 mod devices;
@@ -50,6 +51,7 @@ type Inside = (&'static str, fn(&[String]));
 /// The part of every module that tests.
 const TESTS: &[(&str, &[Test])] = &[
     ("abi", abi::TESTS),
+    ("ceiling", ceiling::TESTS),
     ("cores", cores::TESTS),
     ("descriptors", descriptors::TESTS),
     ("devices", devices::TESTS),

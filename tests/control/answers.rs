@@ -98,6 +98,13 @@ fn a_wrong_command_line_is_2() {
         &["revoke", "fedc", "--all"],
         &["session"],
         &["levitate"],
+        &["trust"],
+        &["trust", "write"],
+        &["block", "fly", "/srv/x"],
+        &["block", "write", "/srv/x", "--for", "2x"],
+        &["block", "write", "/srv/x", "--for", "2h", "--always"],
+        &["grant"],
+        &["grant", "show", "fed"],
         &["audit", "--since", "yesterday"],
         &[],
     ] {

@@ -27,6 +27,9 @@ pub struct World {
     pub refusal: Option<&'static str>,
     /// Calls in one line each.
     pub heard: Vec<String>,
+    /// What `Why` and `Explain` give, as JSON.
+    pub endings: Vec<serde_json::Value>,
+    pub explained: Vec<serde_json::Value>,
     /// What watchers read from.
     pub events: Option<File>,
 }
@@ -148,6 +151,29 @@ impl Manager {
     }
 }
 
+struct Policy(Shared);
+
+#[interface(name = "org.gated.Gated1.Policy")]
+impl Policy {
+    fn why(&self, filter: Fields) -> Result<Vec<String>, Refusal> {
+        self.0.hear(format!("Why{}", written(&filter)))?;
+        Ok(self.0.world().endings.iter().map(ToString::to_string).collect())
+    }
+
+    fn explain(&self, session: &str, question: Fields) -> Result<Vec<String>, Refusal> {
+        let mut keys: Vec<&str> = question.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        self.0.hear(format!("Explain {session} {}", keys.join(" ")))?;
+        Ok(self.0.world().explained.iter().map(ToString::to_string).collect())
+    }
+
+    fn install(&self, kind: &str, name: &str, text: Vec<u8>, options: Fields) -> Result<String, Refusal> {
+        let text = String::from_utf8(text).unwrap();
+        self.0.hear(format!("Install {kind} {name} {} lines{}", text.lines().count(), written(&options)))?;
+        Ok(format!("/etc/gated/profiles/{name}.toml"))
+    }
+}
+
 struct Objects(Shared);
 
 #[interface(name = "org.freedesktop.DBus.ObjectManager")]
@@ -218,6 +244,7 @@ impl Simulated {
             runtime.block_on(async {
                 let mut builder = zbus::connection::Builder::address(address.as_str())
                     .serve_at(MANAGER_PATH, Manager(own.clone()))
+                    .serve_at(MANAGER_PATH, Policy(own.clone()))
                     .serve_at(MANAGER_PATH, Objects(own.clone()));
                 let ids: Vec<String> = own.world().sessions.iter().map(|session| session.id.clone()).collect();
                 for id in ids {

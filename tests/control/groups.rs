@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::daemon::{Ran, Simulated, World, golden, ordinary, world};
 
-const GROUP: &str = "9909990fb65b0005cc86e9cd59ebb38e";
+pub const GROUP: &str = "9909990fb65b0005cc86e9cd59ebb38e";
 
-fn files() -> Details {
+pub fn files() -> Details {
     let member = |number: usize| {
         let name = if number == 2 { "\u{202e}x\x1b[2J\n".to_owned() } else { format!("{number:04}") };
         ("create".to_owned(), format!("/home/me/.npm/_cacache/{name}").into_bytes())

@@ -6,6 +6,7 @@ mod daemon;
 mod groups;
 mod network;
 mod outside;
+mod policy;
 mod shells;
 #[path = "../support/mod.rs"]
 mod support;

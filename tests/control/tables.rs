@@ -138,7 +138,7 @@ fn programs_get_stable_fields() {
     assert!(simulated.world().heard.contains(&"ListGrants session=e52266a8".to_owned()));
     let expected = json!({
         "id": "0123456789abcdef", "session": "e52266a8", "user": NOBODY, "user_name": NOBODY.to_string(),
-        "access": "write", "scope": "/srv/\\x1b[2J", "object": "/srv/\\x1b[2J", "lifetime": "call", "call": 2,
+        "effect": "allow", "access": "write", "scope": "/srv/\\x1b[2J", "object": "/srv/\\x1b[2J", "lifetime": "call", "call": 2,
         "by": "tty:me", "authenticated": false, "given": "2026-11-21T22:27:40.000000Z",
     });
     assert_eq!(grants[0], expected);
@@ -167,7 +167,9 @@ fn the_page_names_every_field() {
         let names = rows.filter_map(|row| row.split('|').nth(1));
         names.flat_map(|names| names.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
     };
-    let simulated = Simulated::start(world_with_command());
+    let mut world = world_with_command();
+    world.requests.push((crate::groups::GROUP.into(), crate::groups::files()));
+    let simulated = Simulated::start(world);
     let request = parsed(&simulated, &["show", FOURTH, "--json"]);
     let written: BTreeSet<String> = request["exec"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(written, fields_of("A command"));
@@ -176,7 +178,10 @@ fn the_page_names_every_field() {
         let items = list.as_array().expect("a list").iter().map(|item| item.as_object().expect("an object"));
         let written: BTreeSet<String> = items.flat_map(|item| item.keys().cloned()).collect();
         // Those of the network are held to the page in `network.rs`.
-        let elsewhere = ["destination", "service", "longest_ms", "until"].map(str::to_owned);
+        let stored = ["profile", "rule", "uses", "last_used", "revoked", "revoked_by"];
+        let stored = stored.into_iter().filter(|_| heading == "A grant");
+        let elsewhere = ["destination", "service", "longest_ms", "until"].into_iter().chain(stored).map(str::to_owned);
+        let elsewhere: Vec<String> = elsewhere.collect();
         let told: BTreeSet<String> = fields_of(heading).into_iter().filter(|name| !elsewhere.contains(name)).collect();
         assert_eq!(written, told, "{heading}");
     }

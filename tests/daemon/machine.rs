@@ -104,8 +104,13 @@ impl Machine {
 
     #[track_caller]
     pub fn run_words(&self, command: Vec<OsString>) -> Running<'_> {
+        self.run_profile("queue", command)
+    }
+
+    #[track_caller]
+    pub fn run_profile(&self, profile: &str, command: Vec<OsString>) -> Running<'_> {
         let mut words: Vec<OsString> = vec![env!("CARGO_BIN_EXE_gated-run").into()];
-        words.extend(["--profile", "queue", "--consent", "none", "--"].map(OsString::from));
+        words.extend(["--profile", profile, "--consent", "none", "--"].map(OsString::from));
         words.extend(command);
         self.sandbox.start_line(Side::Bare, &self.line(words), None)
     }
@@ -119,9 +124,17 @@ impl Machine {
     where
         B: serde::Serialize + zbus::wire::DynamicType,
     {
+        self.call_of(MANAGER_INTERFACE, method, body)
+    }
+
+    /// The same, of another interface of the same object.
+    pub fn call_of<B>(&self, interface: &str, method: &str, body: &B) -> zbus::Result<zbus::Message>
+    where
+        B: serde::Serialize + zbus::wire::DynamicType,
+    {
         self.runtime.block_on(async {
             let connection = self.connect().await?;
-            connection.call_method(Some(BUS_NAME), MANAGER_PATH, Some(MANAGER_INTERFACE), method, body).await
+            connection.call_method(Some(BUS_NAME), MANAGER_PATH, Some(interface), method, body).await
         })
     }
 

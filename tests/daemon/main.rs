@@ -3,6 +3,7 @@
 
 mod faults;
 mod inside;
+mod lasting;
 mod machine;
 mod strangers;
 #[path = "../support/mod.rs"]
@@ -18,8 +19,12 @@ type Test = (&'static str, fn());
 /// A part of this program that runs re-executed, as the test user, bare or in a session.
 type Inside = (&'static str, fn(&[String]));
 
-const TESTS: &[(&str, &[Test])] =
-    &[("faults", faults::TESTS), ("inside", inside::TESTS), ("strangers", strangers::TESTS)];
+const TESTS: &[(&str, &[Test])] = &[
+    ("faults", faults::TESTS),
+    ("inside", inside::TESTS),
+    ("lasting", lasting::TESTS),
+    ("strangers", strangers::TESTS),
+];
 
 const INSIDE: &[&[Inside]] = &[inside::INSIDE];
 

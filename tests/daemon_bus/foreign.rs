@@ -16,7 +16,7 @@ use super::support::system_bus::{Bus, Peer};
 use super::world::*;
 
 /// Users that every system has: whose the sessions are, and somebody else.
-const OWNER: (&str, u32) = ("daemon", 1);
+pub const OWNER: (&str, u32) = ("daemon", 1);
 const STRANGER: (&str, u32) = ("nobody", 65534);
 
 async fn join(bus: &Bus, how: &[&str], uid: u32) -> (Client, Peer) {
@@ -25,7 +25,7 @@ async fn join(bus: &Bus, how: &[&str], uid: u32) -> (Client, Peer) {
 }
 
 /// A process of this user, with the groups that the user has.
-async fn user(bus: &Bus, (name, uid): (&str, u32)) -> (Client, Peer) {
+pub async fn user(bus: &Bus, (name, uid): (&str, u32)) -> (Client, Peer) {
     let gid = format!("--regid={}", if uid == OWNER.1 { "daemon" } else { "nogroup" });
     join(bus, &["setpriv", &format!("--reuid={name}"), &gid, "--init-groups"], uid).await
 }

@@ -4,12 +4,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod ceiling;
 mod consent;
 mod faults;
 mod foreign;
+mod groups;
 mod introspection;
 mod lasting;
+mod later;
 mod methods;
+mod policy;
 mod statistics;
 mod world;
 mod xml;

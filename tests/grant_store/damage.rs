@@ -181,6 +181,7 @@ fn full_disk() {
         // What is taken back holds no more, whether the disk takes that or not.
         let _full = store.revoke(&[gated::common::id::GrantId(1)], "gatedctl:alice").await;
         assert_eq!(live(&store, &alice()), there[1..]);
+        drop(file);
         fs::remove_file(directory.join("filler")).unwrap();
         store.add(vec![stored(grant(5000), alice())]).await.unwrap();
         refused_number.set(number);

@@ -116,6 +116,8 @@ fn without_a_terminal_the_proposal_is_told_and_the_audit_log_gives_the_same() {
                 "learn".into(),
                 "--session".into(),
                 session.into(),
+                "--directory".into(),
+                served.sandbox.workspace().into(),
                 "--file".into(),
                 log.into(),
             ],
@@ -139,4 +141,34 @@ fn a_session_for_others_learns_too_and_a_command_inside_cannot_ask_for_it() {
     assert!(target.exists());
     let inner = served.run(&["sh", "-c", &format!("{} --learn -- true", served.program().display())]);
     assert!(text(&inner.stderr).contains("--learn is not for a command inside a session"), "{inner}");
+}
+
+#[test]
+fn the_ceiling_holds_while_learning_and_may_forbid_it() {
+    let served = Served::new();
+    let (shut, asked) = (served.sandbox.outside().join("shut"), served.sandbox.outside().join("asked"));
+    served.sandbox.dir(&shut);
+    served.sandbox.dir(&asked);
+    let ceiling = served.sandbox.control().join("policy/etc/gated/ceiling.toml");
+    let floor = |path: &std::path::Path, level: &str| {
+        format!("[[floor]]\naccess = [\"write\"]\npath = [\"{}/**\"]\nlevel = \"{level}\"\n", path.display())
+    };
+    fs::write(&ceiling, format!("schema = 1\n{}{}", floor(&shut, "deny"), floor(&asked, "ask"))).unwrap();
+    let daemon = served.daemon();
+    let script = format!(
+        "echo x > {}/x; echo x > {}/x; echo x > {}/x",
+        shut.display(),
+        asked.display(),
+        served.sandbox.outside().display()
+    );
+    let outcome = served.run(&["--learn", "--", "sh", "-c", &script]);
+    assert!(!shut.join("x").exists() && !asked.join("x").exists(), "{outcome}");
+    assert!(served.sandbox.outside().join("x").exists(), "{outcome}");
+    assert_eq!(text(&outcome.stderr).matches("Denied while it was learned").count(), 2, "{outcome}");
+    drop(daemon);
+    fs::write(&ceiling, "schema = 1\n[users]\nmay_write_profiles = false\n").unwrap();
+    let _daemon = served.daemon();
+    let refused = served.run(&["--learn", "--", "true"]);
+    assert!(text(&refused.stderr).contains("may_write_profiles = false"), "{refused}");
+    refused.assert_code(125);
 }

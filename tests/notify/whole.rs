@@ -14,6 +14,27 @@ use crate::user::{self, Mount};
 
 const XFCE_CLASS: &str = "Xfce4-notifyd";
 
+/// Makes a symbolic link by one thread, and by one thread each so many files.
+const CREATOR: &str = r#"
+import os, sys, threading
+def create(number):
+    try:
+        open(os.path.join(sys.argv[1], str(number)), "w").close()
+    except OSError:
+        pass
+def link():
+    try:
+        os.symlink("nowhere", os.path.join(sys.argv[1], "first"))
+    except OSError:
+        pass
+threading.stack_size(256 * 1024)
+threads = [threading.Thread(target=link)] + [threading.Thread(target=create, args=(n,)) for n in range(int(sys.argv[2]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"#;
+
 /// A desktop and the daemon.
 struct Whole {
     desk: Desk,
@@ -64,6 +85,26 @@ impl Whole {
         command.args(["--consent", "none", "--profile", profile, "--", "sh", "-c", script]);
         command.current_dir(self.desk.home().join("work")).stdout(Stdio::null());
         self.desk.start(command)
+    }
+
+    /// A program that makes a symbolic link and, meanwhile, so many files in a directory of its own in the home; once all of it
+    /// is asked for. The directory, too.
+    async fn creating(&mut self, many: usize) -> (Program, PathBuf) {
+        let place = self.desk.home().join("many");
+        fs::create_dir(&place).unwrap();
+        chown(&place, Some(user::UID), Some(user::UID)).unwrap();
+        let events = self.desk.home().join("events.jsonl");
+        let mut command = self.desk.command(self.desk.reachable(env!("CARGO_BIN_EXE_gated-run")));
+        command.args(["--consent", "none", "--profile", "coder", "--events"]).arg(&events);
+        command.args(["--", "python3", "-I", "-S", "-B", "-c", CREATOR]).arg(&place).arg(many.to_string());
+        command.current_dir(self.desk.home().join("work")).stdout(Stdio::null());
+        let running = self.desk.start(command);
+        until("all of it to be asked", || {
+            let asked = fs::read_to_string(&events).unwrap_or_default().matches("consent_required").count();
+            (asked > many).then_some(())
+        })
+        .await;
+        (running, place)
     }
 
     /// Clicks one of the three buttons of the one notification, once it can have been read.
@@ -167,4 +208,29 @@ fn a_tool_that_is_killed_takes_its_notification_along() {
         whole.desk.sees(XFCE_CLASS, 0).await;
         assert!(!whole.desk.home().join("notes").exists());
     });
+}
+
+#[test]
+fn one_click_lets_two_hundred_files_be_created_and_another_none() {
+    for (button, made) in [(1, 214), (0, 0)] {
+        whole(async move |mut whole| {
+            let (mut running, place) = whole.creating(214).await;
+            whole.click(0).await;
+            // The link is denied; the files are the next.
+            whole.desk.notifier().says("shown", 2).await;
+            whole.desk.sees(XFCE_CLASS, 1).await;
+            assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+            if made > 0 {
+                tokio::time::sleep(READING).await;
+                whole.desk.screenshot("notification-of-many-files");
+            }
+            whole.click(button).await;
+            assert_eq!(whole.ended(&mut running).await, 0, "{}", running.said());
+            assert_eq!(fs::read_dir(&place).unwrap().count(), made);
+            let audit = fs::read_to_string(whole.desk.root().join("log/audit.jsonl")).unwrap();
+            let result = if made > 0 { "\"approved\"" } else { "\"denied\"" };
+            assert!(audit.lines().filter(|line| line.contains(result) && line.contains("desktop")).count() >= 214);
+            whole.desk.sees(XFCE_CLASS, 0).await;
+        });
+    }
 }

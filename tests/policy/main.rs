@@ -3,6 +3,7 @@
 mod ceiling;
 mod commands;
 mod decide;
+mod denials;
 mod exec;
 mod grants;
 mod laws;
@@ -14,5 +15,6 @@ mod profiles;
 mod readings;
 mod sample;
 mod select;
+mod services;
 mod shipped;
 mod sockets;

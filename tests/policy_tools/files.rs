@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::world::{World, golden, profile};
+use crate::world::{World, golden, own, profile};
 
 fn layered() -> World {
     let world = World::new();
@@ -22,7 +22,8 @@ fn layered() -> World {
 #[test]
 fn every_file_is_listed_with_what_becomes_of_it() {
     let world = layered();
-    golden("policy_list.txt", &world.said(&["list"]));
+    let listed = world.policy(&["list"]).env("COLUMNS", "140").output().unwrap();
+    golden("policy_list.txt", &own(&world.ran(listed).out));
     let rows: Vec<serde_json::Value> = serde_json::from_str(&world.said(&["list", "--json"])).unwrap();
     let state = |name: &str| -> Vec<String> {
         rows.iter().filter(|row| row["name"] == name).map(|row| row["state"].as_str().unwrap().to_owned()).collect()

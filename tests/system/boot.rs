@@ -172,6 +172,17 @@ fn control_groups(name: &str) -> Vec<PathBuf> {
     groups
 }
 
+/// PID 1 of a container, when it is another one than before.
+fn first_of(container: &Child, before: Option<i32>) -> PidFd {
+    let pid = container.id();
+    until("the system's first process", || {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        let child: i32 = children.split_whitespace().next()?.parse().ok()?;
+        let name = fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
+        (name.trim() == "systemd" && before != Some(child)).then(|| PidFd::open(child).ok())?
+    })
+}
+
 impl System {
     pub fn boot() -> System {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -193,28 +204,34 @@ impl System {
             .stderr(Stdio::inherit())
             .spawn()
             .expect("unshare");
-        let pid = container.id();
-        let first = until("the system's first process", || {
-            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-            let child = children.split_whitespace().next()?;
-            let name = fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
-            (name.trim() == "systemd").then(|| PidFd::open(child.parse().expect("a number")).ok())?
-        });
+        let first = first_of(&container, None);
         let system = System { container, first, run, groups };
+        system.wait_until_up();
+        system
+    }
+
+    fn wait_until_up(&self) {
         until("the system to be up", || {
-            let state = system.root(&["systemctl", "is-system-running"]);
+            let state = self.root(&["systemctl", "is-system-running"]);
             ["running", "degraded"].contains(&state.out.trim()).then_some(())
         });
         // Of version 1 of control groups nspawn makes everything read-only. Here it is the container's own; systemd looks
         // once, when it starts.
         let first_version = CONTROLLERS.map(|controller| format!("/sys/fs/cgroup/{controller}"));
-        if first_version.iter().all(|point| system.path(point).exists()) {
+        if first_version.iter().all(|point| self.path(point).exists()) {
             for point in &first_version {
-                system.root(&["mount", "-o", "remount,bind,rw", point]).ok();
+                self.root(&["mount", "-o", "remount,bind,rw", point]).ok();
             }
-            system.root(&["systemctl", "daemon-reexec"]).ok();
+            self.root(&["systemctl", "daemon-reexec"]).ok();
         }
-        system
+    }
+
+    /// Boots it again, as a person would, with what is on its disk.
+    pub fn reboot(&mut self) {
+        let before = self.first.pid;
+        let _ = self.root(&["systemctl", "reboot"]);
+        self.first = first_of(&self.container, Some(before));
+        self.wait_until_up();
     }
 
     /// A file of the system, for this process.

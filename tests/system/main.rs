@@ -8,6 +8,7 @@ mod ceiling;
 mod consent;
 mod dialog;
 mod faults;
+mod lasting;
 mod limits;
 mod machine;
 mod services;
@@ -28,6 +29,7 @@ const TESTS: &[(&str, &[Test])] = &[
     ("ceiling", ceiling::TESTS),
     ("consent", consent::TESTS),
     ("faults", faults::TESTS),
+    ("lasting", lasting::TESTS),
     ("limits", limits::TESTS),
     ("machine", machine::TESTS),
     ("services", services::TESTS),

@@ -14,7 +14,7 @@ const PROFILE: &str = "schema = 1\n[profile]\nname = \"worker\"\nextends = [\"se
      [[rule]]\nid = \"programs\"\naccess = [\"exec\"]\nprogram = [\"@path/sh\", \"@path/dash\", \"@path/cat\", \"@path/sleep\"]\n\
      level = \"allow\"\n";
 
-const PROGRAM: &str = "#!/bin/sh\necho \"started $1\"\necho \"$1\" >/srv/worker/state\ncat /etc/shadow >/dev/null\n\
+const PROGRAM: &str = "#!/bin/sh\necho \"started $1\"\necho \"$1\" >/srv/worker/state\ncat /home/bob/.bashrc >/dev/null\n\
      echo no >/home/bob/x\ntrap 'echo stopping; exit 0' TERM\necho up\nwhile :; do sleep 0.1; done\n";
 
 fn unit(rest: &str) -> String {
@@ -25,8 +25,8 @@ fn prepared(rest: &str) -> System {
     let system = System::boot();
     system.script("after-install.sh").ok();
     system.root(&["install", "-d", "-o", "bob", "/srv/worker"]).ok();
-    system.write("/srv/program", PROGRAM);
-    system.root(&["chmod", "755", "/srv/program"]).ok();
+    system.write("/usr/local/lib/worker-program", PROGRAM);
+    system.root(&["chmod", "755", "/usr/local/lib/worker-program"]).ok();
     system.write("/etc/gated/profiles/worker.toml", PROFILE);
     system.write("/etc/systemd/system/worker@.service", &unit(rest));
     system.root(&["systemctl", "daemon-reload"]).ok();
@@ -39,25 +39,28 @@ fn journal(system: &System, unit: &str) -> String {
 }
 
 fn a_unit_is_hardened_runs_and_is_restored() {
-    let system = prepared("ExecStart=/bin/sh /srv/program \"one %i\"\n");
+    let system = prepared("ExecStart=/bin/sh /usr/local/lib/worker-program \"one %i\"\n");
     // Bare it does as it likes.
-    system.root(&["systemctl", "start", "worker@a.service"]).ok();
+    system.root(&["systemctl", "start", "worker@bare.service"]).ok();
     until("the bare one", || system.path("/home/bob/x").exists().then_some(()));
-    system.root(&["systemctl", "stop", "worker@a.service"]).ok();
+    system.root(&["systemctl", "stop", "worker@bare.service"]).ok();
     system.root(&["rm", "/home/bob/x", "/srv/worker/state"]).ok();
 
     let refused = system.root(&["gatedctl", "unit", "harden", "worker@", "--profile", "worker"]);
     assert!(refused.err.contains("there is no terminal to ask at"), "{refused:?}");
     assert!(!system.path("/etc/systemd/system/worker@.service.d").exists());
     let hardened = system.root(&["gatedctl", "unit", "harden", "worker@", "--profile", "worker", "--yes"]);
-    hardened.code(0).says("--service --profile worker -- /bin/sh /srv/program \"one %i\"").says("installed");
+    hardened
+        .code(0)
+        .says("--service --profile worker -- /bin/sh /usr/local/lib/worker-program \"one %i\"")
+        .says("installed");
     system.root(&["gatedctl", "unit", "show", "worker@"]).code(0).says("runs under gated");
 
     system.root(&["systemctl", "start", "worker@a.service"]).ok();
     until("the service", || journal(&system, "worker@a.service").contains("\nup\n").then_some(()));
     assert_eq!(system.read("/srv/worker/state"), "one a\n");
     let told = journal(&system, "worker@a.service");
-    for what in ["gated: denied: read /etc/shadow", "gated: denied: write /home/bob/x"] {
+    for what in ["gated: denied: read /home/bob/.bashrc", "gated: denied: write /home/bob/x"] {
         assert!(told.contains(what), "{told}");
     }
     assert!(!system.path("/home/bob/x").exists());
@@ -72,24 +75,26 @@ fn a_unit_is_hardened_runs_and_is_restored() {
 
     system.root(&["gatedctl", "unit", "unharden", "worker@"]).code(0);
     assert!(!system.path("/etc/systemd/system/worker@.service.d").exists());
-    system.root(&["systemctl", "start", "worker@a.service"]).ok();
+    system.root(&["systemctl", "start", "worker@bare.service"]).ok();
     until("the bare one", || system.path("/home/bob/x").exists().then_some(()));
-    system.root(&["systemctl", "stop", "worker@a.service"]).ok();
+    system.root(&["systemctl", "stop", "worker@bare.service"]).ok();
 }
 
 fn a_broken_policy_fails_the_unit() {
-    let system = prepared("Restart=on-failure\nExecStart=/bin/sh /srv/program one\n");
+    let system = prepared("Restart=on-failure\nExecStart=/bin/sh /usr/local/lib/worker-program one\n");
     system.root(&["gatedctl", "unit", "harden", "worker@", "--profile", "missing", "--yes"]).code(6);
-    system.root(&["gatedctl", "unit", "harden", "worker@", "--profile", "worker", "--yes"]).code(0);
+    let profile = "/srv/worker.toml";
+    system.write(profile, PROFILE);
+    system.root(&["gatedctl", "unit", "harden", "worker@", "--profile", profile, "--yes"]).code(0);
     system.write("/etc/systemd/system/worker@.service", &unit("Type=notify\nExecStart=/bin/sh\n"));
     system.root(&["systemctl", "daemon-reload"]).ok();
     let refused = system.root(&["gatedctl", "unit", "harden", "worker@", "--profile", "worker", "--yes"]);
     assert!(refused.err.contains("Type=notify"), "{refused:?}");
     system.write(
         "/etc/systemd/system/worker@.service",
-        &unit("Restart=on-failure\nExecStart=/bin/sh /srv/program one\n"),
+        &unit("Restart=on-failure\nExecStart=/bin/sh /usr/local/lib/worker-program one\n"),
     );
-    system.write("/etc/gated/profiles/worker.toml", &format!("{PROFILE}nonsense = 1\n"));
+    system.write(profile, &format!("{PROFILE}nonsense = 1\n"));
     system.root(&["systemctl", "daemon-reload"]).ok();
     // Type=simple has started once its process has.
     let _started = system.root(&["systemctl", "start", "worker@a.service"]);
@@ -97,7 +102,7 @@ fn a_broken_policy_fails_the_unit() {
     assert_eq!(system.property("worker@a.service", "ExecMainStatus"), "78");
     assert_eq!(system.property("worker@a.service", "NRestarts"), "0");
     let told = journal(&system, "worker@a.service");
-    assert!(told.contains("gated-run: ") && told.contains("worker.toml"), "{told}");
+    assert!(told.contains("gated-run: /srv/worker.toml:12:1: "), "{told}");
     assert!(!told.contains("started one"), "{told}");
 }
 

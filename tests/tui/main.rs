@@ -8,6 +8,7 @@ mod support;
 mod world;
 
 mod answers;
+mod lines;
 mod screens;
 mod seat;
 mod terminal;

@@ -11,6 +11,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
+use gated::common::consent::GATHERING;
+
 use crate::memory;
 use crate::support::system_bus::Bus;
 use crate::support::{Running, Sandbox, Side, until};
@@ -143,7 +145,8 @@ fn notified() -> Vec<Line> {
         for at in 0..SHOWN {
             let (called, returned) = calls[&format!("calm-{at}")];
             let (shown, pressed) = shown[&(at + 1).to_string()];
-            to.push((shown - called) as f64 / 1e6);
+            // Without the window in which a person's requests gather, which is waited for on purpose.
+            to.push((shown - called) as f64 / 1e6 - GATHERING.as_secs_f64() * 1e3);
             from.push((returned - pressed) as f64 / 1e6);
         }
         drop(notifier);

@@ -229,13 +229,14 @@ fn of_group<'a>(request: &'a Request, group: &'a Group, object_lines: usize) -> 
     for (at, member) in group.members.iter().take(named).enumerate() {
         let worth = if at < NEEDED { Worth::Needed } else { Worth::Parents };
         let label = if at == 0 { words::label(request) } else { "" };
-        fields.push(field(worth, label, object_lines.min(2), |limit| words::member(request, group, member, limit)));
+        let lines = if object_lines == usize::MAX { usize::MAX } else { 1 };
+        fields.push(field(worth, label, lines, |limit| words::member(request, group, member, limit)));
     }
-    let shown = group.members.len().min(named);
-    fields.extend(
-        words::further(group, shown)
-            .map(|more| field(Worth::Needed, "", 1, move |limit| text::escaped_within(more.as_bytes(), limit))),
-    );
+    if group.count > NEEDED {
+        // Not how many more: lines go where there is no room.
+        let all = format!("{} in all", group.count);
+        fields.push(field(Worth::Needed, "", 1, move |limit| text::escaped_within(all.as_bytes(), limit)));
+    }
     fields.extend(of_asker(request, object_lines));
     fields
 }

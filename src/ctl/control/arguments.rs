@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use super::ask::Ask;
 use super::grants::Which;
 use super::ids::{Kind, Prefix};
 use super::lasting::{GrantVerb, History};
@@ -60,6 +61,9 @@ pub enum Verb {
 
     /// See and answer everything on one screen
     Tui(Tui),
+
+    /// Be asked here what waits for an answer, one question after the other
+    Ask(Ask),
 
     /// List the requests that wait for an answer
     Pending,

@@ -121,7 +121,7 @@ impl Grant {
         if self.revoked.is_some() {
             return "revoked".to_owned();
         }
-        if !self.is_live() {
+        if self.session.is_empty() && !self.is_live() {
             return "over".to_owned();
         }
         let lifetime = match self.call {

@@ -1,10 +1,10 @@
 //! `policy learn`: a profile that is proposed for what a session did, from the audit log. Runs with the caller's rights, and
 //! asks no daemon.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Deserialize;
@@ -28,6 +28,10 @@ pub struct LearnArguments {
     /// The profile to propose additions to, by default the one that the session had
     #[arg(long, value_name = "NAME|FILE", value_parser = crate::ctl::arguments::profile)]
     pub profile: Option<ProfileSelector>,
+
+    /// The directory that the session was opened in, by default the one in which most was done
+    #[arg(long, value_name = "DIRECTORY")]
+    pub directory: Option<PathBuf>,
 
     /// What the proposed profile is called
     #[arg(long, value_name = "NAME")]
@@ -75,21 +79,22 @@ pub fn learn(output: &Output, arguments: &LearnArguments) -> Result<(), Failure>
         .map_err(cannot)?;
     let session = arguments.session.pick(Kind::Session, found, Clone::clone)?;
     let mut learner = Learner::default();
-    let mut place: Option<(String, String)> = None;
+    let mut user = String::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
     AuditReader::open(path)
         .and_then(|mut reader| {
             reader.read(&mut |line| {
                 let Ok(record) = serde_json::from_slice::<Record>(line) else { return };
                 if record.session == session {
                     learner.take(line, Source::AuditLog);
-                    // The first to be recorded stands where the session was opened, or below.
-                    place.get_or_insert((record.user, record.tool.cwd));
+                    user = record.user;
+                    let times = places.entry(record.tool.cwd).or_default();
+                    *times = times.saturating_add(1);
                 }
             })
         })
         .map_err(cannot)?;
-    let (user, cwd) = place.unwrap_or_default();
-    let context = context(&user, &cwd)?;
+    let context = context(&user, &places, arguments.directory.as_deref())?;
     let base = arguments.profile.clone().or_else(|| learner.profile.clone().map(ProfileSelector::Name));
     let base = base.unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()));
     let name = arguments.name.clone().unwrap_or_else(|| learning::name_for(&context));
@@ -109,16 +114,27 @@ pub fn learn(output: &Output, arguments: &LearnArguments) -> Result<(), Failure>
 }
 
 /// For whom, and where: as the records have it.
-fn context(user: &str, cwd: &str) -> Result<Context, Failure> {
+fn context(user: &str, places: &BTreeMap<String, usize>, chosen: Option<&Path>) -> Result<Context, Failure> {
     let home = match nix::unistd::User::from_name(user).ok().flatten() {
         Some(user) => user.dir,
         None => env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
     };
     let home = RawPath::from(fs::canonicalize(&home).unwrap_or(home));
-    let cwd = text::unescaped(cwd).filter(|cwd| cwd.starts_with(b"/")).map(RawPath::new);
-    let cwd = match cwd {
-        Some(cwd) => cwd,
-        None => RawPath::from(env::current_dir().map_err(Failure::Output)?),
+    // A home, or what holds one, is nobody's workspace; a tool may have stood there all the same.
+    let may_be = |path: &RawPath| path.as_bytes().starts_with(b"/") && !home.is_within(path);
+    let most = places
+        .iter()
+        .filter_map(|(place, times)| Some((RawPath::new(text::unescaped(place)?), times)))
+        .filter(|(place, _)| may_be(place))
+        .max_by_key(|(_, times)| **times);
+    let cwd = match (chosen, most) {
+        (Some(chosen), _) => RawPath::from(fs::canonicalize(chosen).map_err(|source| Failure::File {
+            what: "find",
+            path: chosen.to_owned(),
+            source,
+        })?),
+        (None, Some((place, _))) => place,
+        (None, None) => RawPath::from(env::current_dir().map_err(Failure::Output)?),
     };
     Ok(Context { home, user: user.to_owned(), cwd })
 }

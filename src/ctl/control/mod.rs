@@ -2,6 +2,7 @@
 //! sessions; what it shows are the words of tools, escaped.
 
 pub mod arguments;
+mod ask;
 mod audit;
 mod auditlog;
 mod completion;
@@ -66,6 +67,7 @@ fn told(failure: &Failure) -> ExitCode {
 async fn run(own: Output, verb: Verb) -> Result<(), Failure> {
     let output = &own;
     match verb {
+        Verb::Ask(arguments) => ask::ask(output, &arguments).await,
         Verb::Tui(arguments) => tui::tui(own, arguments).await,
         Verb::Status => sessions::status(output).await,
         Verb::Doctor => doctor::doctor(output).await,

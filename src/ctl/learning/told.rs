@@ -11,6 +11,7 @@ use crate::common::net::{Destination, HostName, Knowledge, Named, Service, Trans
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
 use crate::common::text;
+use crate::policy::decide::CEILING;
 use crate::policy::learn::{Observation, Observations};
 
 /// Which lines these are.
@@ -105,7 +106,10 @@ impl Learner {
                 would: line.would,
             },
         ) {
-            self.profile.get_or_insert(rule.profile);
+            // A floor of the ceiling's is no profile that could be extended.
+            if rule.profile != CEILING {
+                self.profile.get_or_insert(rule.profile);
+            }
             self.seen.add(observation);
         }
     }

@@ -154,7 +154,7 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::Needs(action) => Error::NotAuthorized((*action).to_owned()),
         Refusal::NotAuthorized => Error::NotAuthorized(String::new()),
         Refusal::MayNotRun => Error::NotPermitted(String::new()),
-        Refusal::OwnProfile(_) | Refusal::Selection(_) => Error::Policy(words()),
+        Refusal::OwnProfile(_) | Refusal::MayNotLearn | Refusal::Selection(_) => Error::Policy(words()),
         Refusal::NoSession => Error::NoSuchSession(String::new()),
         Refusal::NoRequest => Error::NoSuchRequest(String::new()),
         Refusal::Decided => Error::AlreadyDecided(String::new()),

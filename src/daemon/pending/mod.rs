@@ -194,7 +194,7 @@ impl Pending {
         };
         let request = Rc::new(request);
         let session = session.filter(|session| askable && session.has_room(request.call));
-        match session.and_then(|session| Some((session, self.quota.place()?))) {
+        match session.and_then(|session| Some((session, self.quota.place(&request)?))) {
             Some((session, place)) => {
                 let waiter = Waiter { request, arrived: now, counted_from: now, place };
                 session.enter(waiter, window, now);
@@ -306,7 +306,12 @@ impl Pending {
 
     /// The same as it would be shown now.
     pub fn prompts(&mut self, session: &SessionId, now: Instant) -> Vec<Prompt> {
-        self.sessions.get_mut(session).map(|session| session.prompts(now)).unwrap_or_default()
+        self.prompts_but(session, &|_| false, now)
+    }
+
+    /// Those that are not `known`.
+    pub fn prompts_but(&mut self, session: &SessionId, known: &dyn Fn(RequestId) -> bool, now: Instant) -> Vec<Prompt> {
+        self.sessions.get_mut(session).map(|session| session.prompts(known, now)).unwrap_or_default()
     }
 
     /// When [`Pending::expire`] has something to do.

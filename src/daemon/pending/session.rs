@@ -311,10 +311,11 @@ impl Session {
         self.blocks.iter().filter(|block| block.is_closed).filter_map(Block::id).collect()
     }
 
-    /// All that can be seen as it would be shown now.
-    pub fn prompts(&mut self, now: Instant) -> Vec<Prompt> {
-        let seen: Vec<usize> =
-            self.blocks.iter().enumerate().filter(|(_, block)| block.is_closed).map(|(at, _)| at).collect();
+    /// All that can be seen, but what is `known`, as it would be shown now.
+    pub fn prompts(&mut self, known: &dyn Fn(RequestId) -> bool, now: Instant) -> Vec<Prompt> {
+        let is_new = |block: &Block| block.is_closed && !block.id().is_some_and(known);
+        let all = self.blocks.iter().enumerate();
+        let seen: Vec<usize> = all.filter(|(_, block)| is_new(block)).map(|(at, _)| at).collect();
         seen.into_iter().filter_map(|at| self.prompt_at(at, now)).collect()
     }
 

@@ -219,9 +219,14 @@ impl Store {
         let (mut fresh, mut rows) = (Vec::new(), Vec::new());
         for stored in new {
             let known = {
-                let live = self.live(&stored.holder);
-                let mut known = live.iter().chain(&kept).filter(|own| own.holder == stored.holder);
-                known.find(|own| own.grant().equals(&stored.grant)).cloned()
+                let holders = self.holders.borrow();
+                let alike = |own: &&Rc<Stored>| {
+                    own.grant.object == stored.grant.object
+                        && own.holder == stored.holder
+                        && own.grant().equals(&stored.grant)
+                        && !own.grant().is_over()
+                };
+                holders.of(&stored.holder).chain(&fresh).find(alike).cloned()
             };
             let stored = match known {
                 Some(known) => known,

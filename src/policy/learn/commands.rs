@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Seen;
+use crate::common::argv::{ArgvPattern, MAX_PLACES};
 use crate::common::path::RawPath;
 use crate::policy::commands;
 
@@ -19,51 +20,73 @@ pub struct CommandGroup<'a> {
     /// Patterns of words after the program's name, and whether any may follow.
     pub words: Vec<String>,
     pub is_open: bool,
+    pub holes: Vec<ArgvPattern>,
     pub asks: Option<&'static str>,
     pub seen: Vec<&'a Seen>,
 }
 
+/// What is kept of the commands of a program that begin with these words, the program's name left out; `None` for all.
+pub type Kept<'k> = &'k dyn Fn(&RawPath, &[Vec<u8>]) -> Option<Vec<ArgvPattern>>;
+
+/// Patterns of the words that a rule keeps of a command, and holes for what is kept of those that begin so; `None` where no
+/// others may follow.
+type Beginning = (Vec<String>, Option<Vec<ArgvPattern>>);
+
 /// Everything that was executed, by program.
-pub fn groups<'a>(seen: impl Iterator<Item = &'a Seen>) -> Vec<CommandGroup<'a>> {
+pub fn groups<'a>(seen: impl Iterator<Item = &'a Seen>, kept: Kept<'_>) -> Vec<CommandGroup<'a>> {
     let mut programs: BTreeMap<&RawPath, Vec<&'a Seen>> = BTreeMap::new();
     for one in seen {
         programs.entry(&one.what.object).or_default().push(one);
     }
-    programs.into_iter().flat_map(|(program, seen)| of_program(program, seen)).collect()
+    programs.into_iter().flat_map(|(program, seen)| of_program(program, seen, kept)).collect()
 }
 
-fn of_program<'a>(program: &RawPath, seen: Vec<&'a Seen>) -> Vec<CommandGroup<'a>> {
-    let group =
-        |words: Vec<String>, is_open, asks, seen| CommandGroup { program: program.clone(), words, is_open, asks, seen };
+fn of_program<'a>(program: &RawPath, seen: Vec<&'a Seen>, is_kept: Kept<'_>) -> Vec<CommandGroup<'a>> {
+    let group = |words: Vec<String>, holes: Option<Vec<ArgvPattern>>, asks, seen| CommandGroup {
+        program: program.clone(),
+        words,
+        is_open: holes.is_some(),
+        holes: holes.unwrap_or_default(),
+        asks,
+        seen,
+    };
     let name = program.file_name();
     let lines: BTreeSet<&Vec<Vec<u8>>> = seen.iter().filter_map(|one| one.what.words.as_ref()).collect();
     let is_any = lines.iter().any(|words| commands::may_be_whole(name, words));
-    if is_any && lines.len() >= ENOUGH {
-        return vec![group(Vec::new(), true, None, seen)];
+    if is_any
+        && lines.len() >= ENOUGH
+        && let Some(holes) = is_kept(program, &[])
+    {
+        return vec![group(Vec::new(), Some(holes), None, seen)];
     }
     // By the words that are kept of each; `None` where no pattern can say them.
-    let mut kept: BTreeMap<Option<(Vec<String>, bool)>, Vec<&'a Seen>> = BTreeMap::new();
+    let mut kept: BTreeMap<Option<(Vec<String>, bool)>, (Option<Vec<ArgvPattern>>, Vec<&'a Seen>)> = BTreeMap::new();
     for one in seen {
-        kept.entry(one.what.words.as_deref().and_then(|words| pattern(name, words))).or_default().push(one);
+        let beginning = one.what.words.as_deref().and_then(|words| pattern(program, words, is_kept));
+        let key = beginning.as_ref().map(|(words, holes)| (words.clone(), holes.is_some()));
+        let holes = beginning.and_then(|(_, holes)| holes);
+        kept.entry(key).or_insert_with(|| (holes, Vec::new())).1.push(one);
     }
     let exact = kept.keys().flatten().filter(|(_, is_open)| !is_open).count();
-    if exact > MOST_EXACT && !is_any {
-        let seen = kept.into_values().flatten().collect();
-        return vec![group(Vec::new(), true, Some("it runs what it is told, and was told many things"), seen)];
+    if exact > MOST_EXACT {
+        let seen = kept.into_values().flat_map(|(_, seen)| seen).collect();
+        let why = "it was given many different words, and some of them may run or lose anything";
+        return vec![group(Vec::new(), Some(Vec::new()), Some(why), seen)];
     }
-    let one = |(words, seen): (Option<(Vec<String>, bool)>, Vec<&'a Seen>)| match words {
-        Some((words, is_open)) => group(words, is_open, None, seen),
-        None => group(Vec::new(), true, Some("its words are not known to the end"), seen),
+    let one = |(key, (holes, seen)): (Option<(Vec<String>, bool)>, (Option<Vec<ArgvPattern>>, Vec<&'a Seen>))| match key
+    {
+        Some((words, _)) => group(words, holes, None, seen),
+        None => group(Vec::new(), Some(Vec::new()), Some("its words are not known to the end"), seen),
     };
     kept.into_iter().map(one).collect()
 }
 
-/// The words that a rule keeps, and whether others may follow.
-fn pattern(name: &[u8], words: &[Vec<u8>]) -> Option<(Vec<String>, bool)> {
-    let prefix = commands::known_beginning(name, words);
-    let kept = prefix.unwrap_or(words.len());
+fn pattern(program: &RawPath, words: &[Vec<u8>], is_kept: Kept<'_>) -> Option<Beginning> {
+    let beginning = commands::known_beginning(program.file_name(), words);
+    let holes = beginning.and_then(|kept| is_kept(program, words.get(1..kept).unwrap_or_default()));
+    let kept = beginning.filter(|_| holes.is_some()).unwrap_or(words.len());
     let texts = words.get(1..kept)?.iter().map(|word| word_pattern(word)).collect::<Option<Vec<String>>>()?;
-    (texts.len() < crate::common::argv::MAX_PLACES).then_some((texts, prefix.is_some()))
+    (texts.len() < MAX_PLACES).then_some((texts, holes))
 }
 
 /// A pattern that is this word; with `*` for a secret that was masked.

@@ -7,12 +7,14 @@ use super::render::{Places, Proposed, quoted};
 use super::replay::verdict;
 use super::{Observations, Seen, commands, hosts};
 use crate::common::access::{Access, Level};
+use crate::common::argv::{ArgvPattern, Strictness};
 use crate::common::id::CallId;
 use crate::common::path::RawPath;
 use crate::common::scope::{Pattern, Reach};
 use crate::common::text;
 use crate::policy::decide::{Policy, Source};
 use crate::policy::grants::Grants;
+use crate::policy::model::ProgramPattern;
 
 /// Columns of a path or command in a comment.
 const SHOWN: usize = 160;
@@ -200,7 +202,11 @@ impl Maker<'_> {
     }
 
     fn commands(&mut self, standing: &Standing, seen: &[&Seen]) {
-        for group in commands::groups(seen.iter().copied()) {
+        let is_kept = |program: &RawPath, words: &[Vec<u8>]| match standing {
+            Standing::Free => self.kept_commands(program, words),
+            _ => Some(Vec::new()),
+        };
+        for group in commands::groups(seen.iter().copied(), &is_kept) {
             let name = group.program.file_name();
             let program = self.places().shown(&Pattern::literal(&group.program));
             let mut argv = vec![argv_name(name)];
@@ -211,15 +217,11 @@ impl Maker<'_> {
             let first = group.words.iter().find(|word| !word.starts_with('-')).map(|word| format!("-{word}"));
             let about = format!("{}{}", String::from_utf8_lossy(name), first.unwrap_or_default());
             let lists = vec![("program", vec![program]), ("argv", argv)];
-            self.push(
-                standing,
-                Access::Exec,
-                &slug(about.as_bytes()),
-                lists,
-                &group.seen,
-                group.seen.len(),
-                group.asks,
-            );
+            let about = slug(about.as_bytes());
+            self.push(standing, Access::Exec, &about, lists, &group.seen, group.seen.len(), group.asks);
+            if let Some(rule) = self.rules.last_mut() {
+                rule.holes = group.holes.into_iter().map(|hole| (argv_name(name), hole)).collect();
+            }
         }
     }
 
@@ -265,7 +267,7 @@ impl Maker<'_> {
             _ => (Level::Allow, false),
         };
         let id = self.id(access, about);
-        self.rules.push(Proposed { id, access, level, lists, reason: None, comments, is_comment });
+        self.rules.push(Proposed { id, access, level, lists, holes: Vec::new(), comments, is_comment });
     }
 
     fn id(&mut self, access: Access, about: &str) -> String {
@@ -291,6 +293,32 @@ impl Maker<'_> {
             !own.iter().any(|own| own.is_within(place) || place.is_within(own))
                 && policy.below(access, place, CallId(0), &Grants::new()).is_none()
         })
+    }
+
+    /// What the guards keep of the commands of this program that begin so, by rules that the base has not; `None` where it is
+    /// all of them.
+    fn kept_commands(&self, program: &RawPath, words: &[Vec<u8>]) -> Option<Vec<ArgvPattern>> {
+        let known = &self.subject.base.profile().rules;
+        let guards = self.subject.guards.profile().rules.iter();
+        let unknown = guards.filter(|rule| {
+            rule.level > Level::Notify && !known.iter().any(|own| (&own.id, &own.file) == (&rule.id, &rule.file))
+        });
+        let mut kept = Vec::new();
+        for terms in unknown.filter_map(|rule| rule.exec.as_ref()) {
+            let speaks = terms.program.iter().any(|own| match own {
+                ProgramPattern::Path(path) => path.matches(program),
+                ProgramPattern::System => true,
+                ProgramPattern::SystemName(name) => name.matches(program.file_name()),
+            });
+            if !speaks {
+                continue;
+            }
+            let argv = terms.argv.as_ref()?;
+            if argv.may_begin_with(words.iter().map(Vec::as_slice), Strictness::Abbreviated) {
+                kept.push(argv.clone());
+            }
+        }
+        Some(kept)
     }
 
     /// Names at any depth that the guards keep and the base does not know of: holes in a rule on this tree.

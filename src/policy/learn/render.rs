@@ -1,6 +1,7 @@
 //! A proposed rule, and its text as a policy file has it. Pure; what a tool chose is escaped twice: as a pattern, and as TOML.
 
 use crate::common::access::{Access, Level};
+use crate::common::argv::{ArgvPattern, Place, WordGlob};
 use crate::common::path::RawPath;
 use crate::common::scope::Pattern;
 
@@ -12,7 +13,8 @@ pub struct Proposed {
     pub level: Level,
     /// Keys that have lists of texts, such as `path`.
     pub lists: Vec<(&'static str, Vec<String>)>,
-    pub reason: Option<String>,
+    /// Command lines that it is not about, each with the name that its pattern begins with.
+    pub holes: Vec<(String, ArgvPattern)>,
     /// One line each, escaped.
     pub comments: Vec<String>,
     /// Whether it stands there for whoever reads it, and has no effect.
@@ -32,8 +34,11 @@ impl Proposed {
             format!("access = [{}]", quoted(self.access.as_str())),
         ];
         lines.extend(self.lists.iter().map(|(key, values)| list(key, values)));
+        if !self.holes.is_empty() {
+            let holes = self.holes.iter().map(|(name, hole)| format!("    {},\n", words(name, hole)));
+            lines.push(format!("except = [\n{}]", holes.collect::<String>()));
+        }
         lines.push(format!("level = {}", quoted(level.unwrap_or(self.level).as_str())));
-        lines.extend(self.reason.iter().map(|reason| format!("reason = {}", quoted(reason))));
         let hash = if self.is_comment { "# " } else { "" };
         for line in lines.iter().flat_map(|line| line.lines()) {
             text.push_str(&format!("{hash}{line}\n"));
@@ -46,6 +51,26 @@ impl Proposed {
 pub fn quoted(text: &str) -> String {
     let plain: String = text.chars().filter(|one| !one.is_control()).collect();
     serde_json::to_string(&plain).unwrap_or_else(|_| "\"\"".to_owned())
+}
+
+/// A pattern on words as a file has it.
+fn words(name: &str, pattern: &ArgvPattern) -> String {
+    let glob = |word: &WordGlob| match word {
+        WordGlob::Empty => quoted(""),
+        WordGlob::Glob(glob) => quoted(&glob.to_string()),
+    };
+    let several = |words: &[WordGlob]| words.iter().map(glob).collect::<Vec<_>>().join(", ");
+    let place = |place: &Place| match place {
+        Place::Any => quoted("**"),
+        Place::Many(words) => format!("[\"**\", {}]", several(words)),
+        Place::One(words) => match words.as_slice() {
+            [word] => glob(word),
+            words => format!("[{}]", several(words)),
+        },
+    };
+    let places: Vec<Place> = pattern.clone().into();
+    let all: Vec<String> = std::iter::once(quoted(name)).chain(places.iter().map(place)).collect();
+    format!("[{}]", all.join(", "))
 }
 
 fn list(key: &str, values: &[String]) -> String {

@@ -13,7 +13,7 @@ use crate::policy::{ProfileSelector, layers, merged};
 
 pub fn cat(output: &Output, here: &Here, arguments: &Cat) -> Result<(), Failure> {
     if arguments.merged {
-        let profile = here.load(arguments.profile.clone())?;
+        let profile = here.in_force(arguments.profile.clone())?;
         let text = merged::written(&profile);
         return if output.json { output.json(&profile) } else { written(&text) };
     }

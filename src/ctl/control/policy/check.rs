@@ -96,8 +96,11 @@ fn linted(
     selector: &ProfileSelector,
     read: &dyn Fn(&Path) -> io::Result<String>,
 ) -> (Vec<Finding>, Option<String>) {
-    let loaded = load(selector.clone(), &here.context, read)
-        .and_then(|profile| Ok((profile, layers::of(selector, &here.context, read)?)));
+    let loaded = load(selector.clone(), &here.context, read).and_then(|mut profile| {
+        // A ceiling that is broken is told by itself.
+        let _limits = here.cover(&mut profile);
+        Ok((profile, layers::of(selector, &here.context, read)?))
+    });
     let (profile, layers) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return (vec![lint::of_error(&error)], None),

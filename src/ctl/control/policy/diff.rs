@@ -14,7 +14,7 @@ pub fn diff(output: &Output, here: &Here, arguments: &Diff) -> Result<(), Failur
         (None, Some(file)) => ProfileSelector::File(file.clone()),
         (None, None) => return Err(Failure::Usage("a second profile was expected".to_owned())),
     };
-    let (old, new) = (here.load(arguments.from.clone())?, here.load(new)?);
+    let (old, new) = (here.in_force(arguments.from.clone())?, here.in_force(new)?);
     let differences = compare(&old, &new, &command::follow);
     show(output, &differences)?;
     if differences.is_empty() { Ok(()) } else { Err(Failure::Unhealthy) }

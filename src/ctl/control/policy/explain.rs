@@ -30,7 +30,7 @@ pub async fn explain(output: &Output, here: &Here, arguments: &Explain) -> Resul
     }
     let questions = questions(here, &arguments.what)?;
     let selector = arguments.profile.clone().unwrap_or_else(|| ProfileSelector::Name("coder".to_owned()));
-    let profile = here.load(selector)?;
+    let profile = here.in_force(selector)?;
     let policy = Policy::following(&profile, &command::follow);
     let explained: Vec<Explanation> =
         questions.iter().map(|question| question.explain(&policy, &Grants::new(), &command::follow)).collect();

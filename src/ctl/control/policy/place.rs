@@ -1,6 +1,7 @@
 //! For whom, where and on which machine's files the verbs of `gatedctl policy` work. Runs as the caller, with the caller's
 //! rights; the daemon is not asked.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use clap::Args;
 use crate::common::path::RawPath;
 use crate::ctl::control::failure::Failure;
 use crate::policy::load::{BUILT_IN, FOLDERS, USER_FOLDER, is_profile_name};
-use crate::policy::{Context, PolicyError, Profile, ProfileSelector, ceiling, load};
+use crate::policy::{Ceiling, Context, PolicyError, Profile, ProfileSelector, ceiling, load};
 
 #[derive(Debug, Args)]
 pub struct Place {
@@ -84,6 +85,18 @@ impl Here {
         load(selector, &self.context, &|path| self.read(path))
     }
 
+    /// The profile of a session, with the ceiling over it.
+    pub fn in_force(&self, selector: ProfileSelector) -> Result<Profile, PolicyError> {
+        let mut profile = self.load(selector)?;
+        self.cover(&mut profile)?;
+        Ok(profile)
+    }
+
+    pub fn cover(&self, profile: &mut Profile) -> Result<(), PolicyError> {
+        let ceiling = Ceiling::load(&|path| self.read(path))?;
+        ceiling.cover(profile, &self.context, &groups_of(&self.context.user))
+    }
+
     pub fn user_folder(&self) -> PathBuf {
         self.context.home.as_path().join(USER_FOLDER)
     }
@@ -119,6 +132,17 @@ impl Here {
         let is_there = |(_, text): &(PathBuf, io::Result<String>)| !matches!(text, Err(error) if error.kind() == io::ErrorKind::NotFound);
         each.filter(is_there).collect()
     }
+}
+
+/// The names of a user's groups.
+fn groups_of(user: &str) -> BTreeSet<String> {
+    let known = nix::unistd::User::from_name(user).ok().flatten();
+    let numbers = known.and_then(|known| {
+        let name = std::ffi::CString::new(known.name).ok()?;
+        nix::unistd::getgrouplist(&name, known.gid).ok()
+    });
+    let name = |gid| Some(nix::unistd::Group::from_gid(gid).ok()??.name);
+    numbers.into_iter().flatten().filter_map(name).collect()
 }
 
 /// The names of the profiles of a folder, sorted; none where it cannot be listed.

@@ -5,10 +5,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::entry::Asked;
-use super::list::Row;
 use crate::common::access::Level;
-use crate::common::consent::{Prompt, Suggestion};
-use crate::common::decision::{Lifetime, Term, Width};
+use crate::common::consent::{Group, Prompt};
+use crate::common::decision::{Lifetime, Width};
 use crate::common::exec::Execution;
 use crate::common::request::Request;
 use crate::common::text::{self, Untrusted};
@@ -70,12 +69,12 @@ pub struct Details {
 pub struct Memory(RefCell<Option<(Place, Rc<Details>)>>);
 
 /// Of which request, with which offer, in how many columns and rows, from which line on.
-type Place = (String, usize, usize, usize, Option<usize>);
+type Place = (u64, usize, usize, usize, Option<usize>);
 
 impl Memory {
     /// [`details`] of a request.
     pub fn of(&self, asked: &Asked, offer: usize, columns: usize, rows: usize, unfolded: Option<usize>) -> Rc<Details> {
-        let place = (asked.key().to_owned(), offer, columns, rows, unfolded);
+        let place = (asked.identity(), offer, columns, rows, unfolded);
         let mut last = self.0.borrow_mut();
         if let Some((known, shown)) = last.as_ref()
             && *known == place
@@ -139,10 +138,10 @@ fn page(prompt: &Prompt, user: u32, offer: usize, columns: usize, most: usize) -
     let request = prompt.request.as_ref();
     let mut page = Page { columns: columns.max(2), lines: Vec::new(), is_cut: false, most };
     page.title(prompt);
-    page.group(prompt);
-    match &request.execution {
-        Some(execution) => page.execution(request, execution),
-        None => page.object(request),
+    match (&prompt.group, &request.execution) {
+        (Some(group), _) => page.group(request, group),
+        (None, Some(execution)) => page.execution(request, execution),
+        (None, None) => page.object(request),
     }
     if request.level == Level::Authenticate {
         page.flow(Worth::Needed, Tone::Alarm, "A yes needs a proof of who you are.");
@@ -150,9 +149,8 @@ fn page(prompt: &Prompt, user: u32, offer: usize, columns: usize, most: usize) -
     page.offers(prompt, offer);
     page.long(Worth::Offer, Tone::Plain, "holds", 1, |limit| text::escaped_within(longest(prompt).as_bytes(), limit));
     if let Some(suggestion) = &prompt.suggestion {
-        page.long(Worth::Offer, Tone::Title, "suggested", 2, |limit| {
-            text::escaped_within(suggested(suggestion).as_bytes(), limit)
-        });
+        let width = prompt.offers.get(offer).map(|offer| offer.width).unwrap_or_default();
+        page.flow(Worth::Offer, Tone::Title, &words::suggestion(prompt, suggestion, width));
     }
     match &request.execution {
         Some(execution) => page.processes(request, execution),
@@ -195,21 +193,6 @@ fn longest(prompt: &Prompt) -> String {
     }
 }
 
-fn suggested(suggestion: &Suggestion) -> String {
-    let key = match suggestion.term {
-        Term::Call => "o",
-        Term::Session => "s",
-        Term::For(_) => "f",
-        Term::Always => "a",
-    };
-    let term = words::term(suggestion.term);
-    let width = match suggestion.width {
-        Width::Exact => String::new(),
-        width => format!(" with scope {width}"),
-    };
-    format!("you allowed this {} times; {key}{width}: {term}", suggestion.times)
-}
-
 impl Page {
     fn push(&mut self, worth: Worth, tone: Tone, text: String) {
         self.lines.push(Line { text, tone, worth });
@@ -245,35 +228,25 @@ impl Page {
     fn title(&mut self, prompt: &Prompt) {
         let request = prompt.request.as_ref();
         let name = text::quoted_argv_within([request.who.program.file_name()], 24.min(self.columns));
-        let title = match (&prompt.group, &request.execution) {
-            (Some(group), _) => {
-                format!(
-                    "{name} wants to {} and {} more like it",
-                    words::intent(request, self.columns),
-                    group.count.saturating_sub(1)
-                )
-            }
-            (None, Some(execution)) if execution.is_first => "gated-run was told to run this command".to_owned(),
-            _ => format!("{name} wants to {}", words::intent(request, self.columns)),
+        let title = match &request.execution {
+            Some(execution) if execution.is_first => "gated-run was told to run this command".to_owned(),
+            // A name takes a line at the most, with its end.
+            _ => format!("{name} wants to {}", words::wished(prompt, self.columns)),
         };
         self.flow(Worth::Needed, Tone::Title, &title);
     }
 
-    fn group(&mut self, prompt: &Prompt) {
-        let Some(group) = &prompt.group else { return };
+    fn group(&mut self, request: &Request, group: &Group) {
         let lines = self.most.min(2);
         self.long(Worth::Needed, Tone::Plain, "all in", lines, |limit| text::shown_within(&group.place, limit));
         let shown = if self.most == usize::MAX { usize::MAX } else { MEMBERS };
-        for member in group.members.iter().take(shown) {
-            let verb = words::verb(prompt.request.access, member.operation);
-            self.long(Worth::Program, Tone::Plain, verb, 1, |limit| {
-                text::escaped_within(member.object.as_bytes(), limit)
-            });
+        for (at, member) in group.members.iter().take(shown).enumerate() {
+            let label = if at == 0 { words::label(request) } else { "" };
+            self.long(Worth::Offer, Tone::Plain, label, 1, |limit| words::member(request, group, member, limit));
         }
-        if group.count > shown.min(group.members.len()) {
-            self.is_cut |= group.members.len() > shown;
-            let more = format!("and {} more", group.count.saturating_sub(shown.min(group.members.len())));
-            self.long(Worth::Program, Tone::Plain, "", 1, |limit| text::escaped_within(more.as_bytes(), limit));
+        self.is_cut |= group.members.len() > shown;
+        if let Some(further) = words::further(group, shown.min(group.members.len())) {
+            self.long(Worth::Offer, Tone::Plain, "", 1, |limit| text::escaped_within(further.as_bytes(), limit));
         }
     }
 
@@ -321,19 +294,17 @@ impl Page {
 
     fn offers(&mut self, prompt: &Prompt, chosen: usize) {
         for (at, offer) in prompt.offers.iter().enumerate() {
-            let reach = words::reach(&prompt.request, offer.width);
+            let reach = words::reach_of(prompt, offer.width);
             let (mark, tone, worth) = match at == chosen {
                 true => ("> ", Tone::Chosen, Worth::Needed),
                 false => ("  ", Tone::Plain, Worth::Offer),
             };
             // It stays beside the one that is chosen where there is no room for the others.
             let label = if at == chosen { "yes covers" } else { "" };
-            let is_all = prompt.group.is_some() && offer.width == Width::Exact;
             self.long(worth, tone, label, self.most.min(2), |limit| {
                 let limit = limit.saturating_sub(mark.len());
                 let left = limit.saturating_sub(reach.len().saturating_add(2));
                 let covered = match offer.width {
-                    _ if is_all => text::escaped_within(b"each of them, and nothing else", limit),
                     // The exact object stands above.
                     Width::Exact => text::escaped_within(reach.as_bytes(), limit),
                     _ if left < 16 => text::escaped_within(reach.as_bytes(), limit),

@@ -1,6 +1,8 @@
 //! What stands in one row of each tab, as text that fits its columns. Pure. All of it that is a tool's choice is escaped when
 //! it comes in, and cut to what the widest terminal shows: a frame costs the same whatever a name is.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::list::Row;
 use crate::common::consent::Prompt;
 use crate::common::text;
@@ -9,6 +11,9 @@ use crate::ctl::control::table::Cell;
 
 /// Columns of one cell that are kept.
 const KEPT: usize = 320;
+
+/// The number of the next [`Asked`].
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A request that waits.
 #[derive(Clone, Debug)]
@@ -24,6 +29,8 @@ pub struct Asked {
     text: String,
     /// Whether an answer is on its way.
     pub is_answered: bool,
+    /// Of no other request, nor of anything else that is asked under the same name, which no daemon does that keeps its word.
+    number: u64,
 }
 
 impl Asked {
@@ -31,10 +38,7 @@ impl Asked {
         let request = prompt.request.as_ref();
         let who = text::quoted_argv_within([request.who.program.file_name()], 40);
         let wish = match (&prompt.group, &request.execution, &request.destination) {
-            (Some(group), ..) => {
-                let place = text::shown_within(&group.place, KEPT);
-                format!("{} times {}: {place}", group.count, words::verb(request.access, request.operation))
-            }
+            (Some(_), ..) => words::wished(&prompt, KEPT),
             (None, Some(execution), _) => format!("run {}", words::command(execution, KEPT)),
             (None, None, Some(destination)) => {
                 format!("{} {}", words::verb(request.access, request.operation), words::place(destination, KEPT))
@@ -45,7 +49,23 @@ impl Asked {
             }
         };
         let text = format!("{who} {wish} {}", request.session).to_lowercase();
-        Asked { key: prompt.id.to_string(), user, prompt, who, wish, text, is_answered: false }
+        Asked {
+            key: prompt.id.to_string(),
+            user,
+            prompt,
+            who,
+            wish,
+            text,
+            is_answered: false,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
+impl Asked {
+    /// What tells it from everything else that was ever on the screen.
+    pub fn identity(&self) -> u64 {
+        self.number
     }
 }
 
@@ -59,7 +79,19 @@ impl Row for Asked {
     }
 
     fn renew(&mut self, new: Asked) {
-        *self = Asked { is_answered: self.is_answered, ..new };
+        let is_same = {
+            let (old, new) = (&self.prompt, &new.prompt);
+            old.request == new.request
+                && old.group == new.group
+                && old.offers == new.offers
+                && (old.longest, old.max_for, old.suggestion) == (new.longest, new.max_for, new.suggestion)
+                && (old.attempts, old.waiting) == (new.attempts, new.waiting)
+        };
+        if is_same && self.user == new.user {
+            self.prompt.deadline = new.prompt.deadline;
+        } else {
+            *self = new;
+        }
     }
 }
 

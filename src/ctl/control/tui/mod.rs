@@ -16,6 +16,8 @@ pub mod list;
 pub mod model;
 mod records;
 mod rows;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 use std::os::fd::AsFd;

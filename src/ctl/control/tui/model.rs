@@ -16,6 +16,7 @@ use crate::common::access::Level;
 use crate::common::consent::{Answer, Prompt};
 use crate::common::decision::{Lifetime, Width};
 use crate::common::text;
+use crate::consent::plain::time;
 use crate::consent::words;
 
 /// How long no answer is taken after the selection went to another request by itself.
@@ -247,27 +248,27 @@ impl Model {
         if let Event::Key { key, alone } = event {
             return self.key(key, alone, now);
         }
-        let before = self.queue.selected().map(|asked| asked.key().to_owned());
+        let before = self.identity();
         let effects = self.news(event);
-        self.follow(before.as_deref());
+        self.follow(before);
         effects
     }
 
     /// What follows where the selection is no longer what it was.
-    fn follow(&mut self, before: Option<&str>) {
-        let now = self.queue.selected().map(Row::key);
-        if now == before {
+    fn follow(&mut self, before: Option<u64>) {
+        if self.identity() == before {
             return;
         }
         (self.offer, self.unfolded, self.is_unseen) = (0, None, true);
-        let is_about_it = match &self.mode {
-            Mode::Time { about, .. } => Some(about.key.as_str()) == before,
-            Mode::Sure { effect: Effect::Decide { key, .. }, .. } => Some(key.as_str()) == before,
-            _ => false,
-        };
-        if is_about_it {
+        // What was being typed or asked is about what was selected.
+        if matches!(&self.mode, Mode::Time { .. } | Mode::Sure { effect: Effect::Decide { .. }, .. }) {
             self.mode = Mode::Walk;
         }
+    }
+
+    /// Of the selected request.
+    fn identity(&self) -> Option<u64> {
+        self.queue.selected().map(Asked::identity)
     }
 
     fn news(&mut self, event: Event) -> Vec<Effect> {
@@ -401,9 +402,9 @@ impl Model {
     fn look_for(&mut self, words: &str) {
         match self.tab {
             Tab::Queue => {
-                let before = self.queue.selected().map(|asked| asked.key().to_owned());
+                let before = self.identity();
                 self.queue.look_for(words);
-                self.follow(before.as_deref());
+                self.follow(before);
             }
             Tab::Sessions => self.sessions.look_for(words),
             Tab::Grants => self.grants.look_for(words),
@@ -629,28 +630,10 @@ impl Model {
                 other => other.allows().map(|(_, term)| format!("Allowed, {}", words::term(term))).unwrap_or_default(),
             };
             self.told = Some(format!("{said}: {} wants to {}", asked.who, asked.wish));
-            let before = Some(key.clone());
+            let before = self.identity();
             self.queue.select_near(|asked| !asked.is_answered);
-            self.follow(before.as_deref());
+            self.follow(before);
         }
         vec![effect]
     }
-}
-
-/// `30m`, `2h`, `7d`, `90s`.
-pub fn time(typed: &str) -> Option<Duration> {
-    let typed = typed.trim();
-    let (number, unit) = typed.split_at(typed.find(|character: char| !character.is_ascii_digit())?);
-    let number: u64 = number.parse().ok()?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        "w" => 7 * 86_400,
-        _ => return None,
-    };
-    let time = Duration::from_secs(number.checked_mul(seconds)?);
-    // What a clock can count.
-    (!time.is_zero() && time <= Duration::from_secs(3650 * 86_400)).then_some(time)
 }
