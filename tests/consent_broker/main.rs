@@ -77,7 +77,8 @@ fn record(number: u64, outcome: Outcome) -> FromSession {
         object: "/srv/gone".into(),
         other: None,
         rule: rule(),
-        level: Level::Ask,
+        // What is allowed by itself against its rule was learned.
+        level: if outcome == Outcome::Allowed { Level::Allow } else { Level::Ask },
         execution: None,
         destination: None,
         service: None,

@@ -148,7 +148,7 @@ fn root_may_and_for_whom_the_ceiling_does_not_name_nothing_starts() {
         world.until("a request", |core| waiting(core) == 1).await;
         let mut agent = root.agent(Options::new()).await;
         root.decide(1, "session").await.unwrap();
-        assert_eq!(supervisor.decided().await.by, "gatedctl:root");
+        assert_eq!(supervisor.decided().await.by, "agent:root");
         assert!(agent.is_left_alone(), "root is asked for its own sessions only");
         root.stop(&supervisor.session).await.unwrap();
         // A session of root's for somebody whom the ceiling does not name is not started either.
@@ -178,7 +178,7 @@ fn where_a_rule_names_a_group_its_members_answer_and_nobody_else() {
         assert_eq!(refusal(owner.decide(1, "once").await), "NotAuthorized");
         member.decide(1, "once").await.unwrap();
         let decision = supervisor.decided().await;
-        assert_eq!((decision.outcome, decision.by.as_str()), (Outcome::Approved, "gatedctl:nobody"));
+        assert_eq!((decision.outcome, decision.by.as_str()), (Outcome::Approved, "agent:nobody"));
     });
 }
 

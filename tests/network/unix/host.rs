@@ -35,6 +35,8 @@ impl Host {
             sandbox.dir(&own);
             sandbox.bind(&own, &Path::new("/").join(tree));
         }
+        // The daemon's, which is root's: policy is looked for in it.
+        fs::create_dir(sandbox.root().join("host/run/gated")).expect("a directory");
         // Built somewhere below /tmp, the programs stay where they are.
         if let Ok(below) = programs.strip_prefix("/tmp") {
             sandbox.dir(&sandbox.root().join("host/tmp").join(below));
