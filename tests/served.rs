@@ -308,7 +308,18 @@ fn everything_that_a_command_needs_is_handed_over() {
     assert_eq!(order.option::<Vec<bool>>("on-terminal"), Some(vec![false; 3]));
     assert_eq!(order.option::<bool>("events"), Some(true));
     assert!(order.option::<u32>("umask").is_some() && order.option::<u64>("ignored-signals").is_some());
-    let known = ["profile", "directory", "home", "profiles", "umask", "ignored-signals", "on-terminal", "events"];
+    let known = [
+        "profile",
+        "program",
+        "program-called",
+        "directory",
+        "home",
+        "profiles",
+        "umask",
+        "ignored-signals",
+        "on-terminal",
+        "events",
+    ];
     assert!(order.options.keys().all(|key| known.contains(&key.as_str())), "{:?}", order.options.keys());
     let taken = order.take();
     fs::File::from(taken.stdio[1].try_clone().unwrap()).write_all(b"out").unwrap();
@@ -363,9 +374,8 @@ fn signals_go_to_the_command_and_the_end_of_gated_run_is_seen() {
     let mut daemon = Daemon::start();
     let child = daemon.gated(&["cat"]).spawn().unwrap();
     let taken = daemon.order().take();
-    // It listens once it has said so much: a signal before would end it.
     let (agent, pid) = (taken, child.id() as i32);
-    until_caught(pid, libc::SIGTERM);
+    until_it_has_the_link(pid);
     for signal in [libc::SIGTERM, libc::SIGUSR1, libc::SIGINT] {
         // SAFETY: a child of ours that was not waited for.
         unsafe { libc::kill(pid, signal) };
@@ -379,14 +389,14 @@ fn signals_go_to_the_command_and_the_end_of_gated_run_is_seen() {
 }
 
 /// Waits until a process has a handler for a signal.
-fn until_caught(pid: i32, signal: i32) {
+/// Waits until gated-run passes signals on: until it has the link, one that ends it is its own.
+fn until_it_has_the_link(pid: i32) {
     let end = Instant::now() + LIMIT;
-    loop {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
-        if u64::from_str_radix(caught, 16).unwrap() >> (signal - 1) & 1 == 1 {
-            return;
-        }
+    let is_there = |entry: std::io::Result<fs::DirEntry>| {
+        let name = entry.and_then(|task| fs::read_to_string(task.path().join("comm")));
+        name.is_ok_and(|name| name.trim() == "from link")
+    };
+    while !fs::read_dir(format!("/proc/{pid}/task")).unwrap().any(is_there) {
         assert!(Instant::now() < end, "gated-run does not listen");
         std::thread::sleep(Duration::from_millis(3));
     }
@@ -545,7 +555,7 @@ fn a_daemon_that_goes_away_does_not_end_the_call() {
     let (reader, writer) = std::io::pipe().unwrap();
     let events = Variant::Fd(OwnedFd::from(reader).into());
     let taken = daemon.order().take_with(HashMap::from([("events", events)]));
-    until_caught(child.id() as i32, libc::SIGTERM);
+    until_it_has_the_link(child.id() as i32);
     // Daemon and bus are killed.
     drop(writer);
     daemon.bus.kill();
