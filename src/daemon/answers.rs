@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use tracing::info;
 
@@ -12,7 +12,8 @@ use super::core::{Core, now_micros};
 use super::lasting::{is_held_in, profile_key};
 use super::live::Live;
 use super::orders::{Caller, Refusal};
-use super::store::{Count, Holder, Revoked, Row, Stored, Thing};
+use super::policyfiles::Snapshot;
+use super::store::{Count, Holder, Revoked, Row, StoreError, Stored, Thing};
 use super::users;
 use crate::common::access::Access;
 use crate::common::bus::action;
@@ -20,12 +21,19 @@ use crate::common::decision::{Effect, Lifetime, Term};
 use crate::common::id::{GrantId, SessionId};
 use crate::common::moment::Expiry;
 use crate::common::path::RawPath;
+use crate::common::wire::Identity;
 use crate::policy::sockets::Services;
 use crate::policy::unasked::{self, Words};
-use crate::policy::{Context, Grant, Policy, Profile, ProfileSelector};
+use crate::policy::{Context, Grant, Policy, PolicyError, Profile, ProfileSelector};
 
 /// The profile of who names none.
 const DEFAULT_PROFILE: &str = "coder";
+
+/// Answers that hold for one session and that nobody asked for are refused where it has so many that hold for it.
+pub const MOST_OF_A_SESSION: usize = 1024;
+
+/// Of one user, on their way.
+const MOST_AT_ONCE: usize = 16;
 
 /// An answer that nobody asked for.
 #[derive(Clone, Debug)]
@@ -100,20 +108,24 @@ impl Core {
     pub async fn add_grant(self: &Rc<Self>, caller: &Caller, unasked: Unasked) -> Result<Added, Refusal> {
         caller.outside()?;
         let by = self.speaker(caller, "gatedctl").await?.by;
+        let turn = self.turn_of(caller.uid)?;
+        let _turn = turn.lock().await;
         let Unasked { effect, access, words, term, place } = unasked;
-        let (session, profile, holder, user) = match place {
+        let (session, profile, homes, holder, user) = match place {
             For::Session(id) => {
                 let live = self.sessions.borrow().get(&id).cloned().ok_or(Refusal::NoSession)?;
                 if live.owner() != caller.uid && !caller.is_root() {
                     return Err(Refusal::NoSession);
                 }
                 let (profile, holder, user) = (live.profile.clone(), live.holder(), live.kept.user.name.clone());
-                (Some(live), profile, holder, user)
+                let homes = [profile.home.clone(), live.kept.user.home.clone()];
+                (Some(live), profile, homes, holder, user)
             }
             For::Profile(chosen) => {
-                let (profile, uid, user) = self.chosen(caller, chosen).await?;
-                let holder = Holder { uid, profile: profile_key(&profile) };
-                (None, profile, holder, user)
+                let (profile, user) = self.chosen(caller, chosen).await?;
+                let holder = Holder { uid: user.uid, profile: profile_key(&profile) };
+                let homes = [profile.home.clone(), user.home];
+                (None, profile, homes, holder, user.name)
             }
         };
         let lifetime = term.lifetime();
@@ -121,13 +133,13 @@ impl Core {
             return Err(Refusal::Invalid("term"));
         }
         let services = Services::new(&profile.home, holder.uid, None);
-        let mut meant = unasked::read(access, effect, &words, &profile.home)?;
-        let mut authenticated = false;
+        let mut meant = unasked::read(access, effect, &words, &homes)?;
+        let (mut authenticated, mut time) = (false, term.time());
         if effect == Effect::Allow {
             meant = unasked::with_service(meant, &services);
-            let limits = profile.grants.limits();
+            let limits = session.as_ref().map_or_else(|| profile.grants.limits(), |live| live.limits());
             let is_too_long = term.time().is_some_and(|time| limits.max_for.is_some_and(|most| time > most));
-            if lifetime > Lifetime::Session && (lifetime > limits.longest || is_too_long) {
+            if lifetime > limits.longest || is_too_long {
                 let most = limits.max_for.map(|most| format!(" of {} s at the most", most.as_secs()));
                 return Err(Refusal::Session(format!(
                     "profile {} lets answers hold for {}{}",
@@ -136,8 +148,13 @@ impl Core {
                     most.filter(|_| limits.longest == Lifetime::Until || is_too_long).unwrap_or_default()
                 )));
             }
-            let policy = Policy::new(&profile);
-            authenticated = unasked::may_allow(&policy, access, &meant, lifetime, &services)?;
+            let asked = meant.clone();
+            let judged = tokio::task::spawn_blocking(move || {
+                unasked::may_allow(&Policy::new(&profile), access, &asked, lifetime, &services)
+            });
+            let allowed = judged.await.map_err(|_| StoreError::Ending)??;
+            authenticated = allowed.authenticated;
+            time = [time, allowed.at_most].into_iter().flatten().min();
             if authenticated && !caller.has(action::GRANT_SENSITIVE) {
                 return Err(Refusal::Needs(action::GRANT_SENSITIVE));
             }
@@ -150,13 +167,24 @@ impl Core {
             scope: meant.scope,
             lifetime,
             call: None,
-            until: term.time().map(Expiry::after),
+            until: time.map(Expiry::after),
             authenticated,
             group: None,
             by,
             origin: None,
         };
+        if session.as_ref().is_some_and(|live| !live.lets(&grant)) {
+            return Err(Refusal::Session(
+                "the administrator's ceiling.toml, which is newer than this session, says otherwise of a part of it; \
+                 answer what is asked, or begin another session"
+                    .into(),
+            ));
+        }
         if let (Some(live), Lifetime::Session) = (&session, lifetime) {
+            let own = live.view.grants.borrow().iter().filter(|held| held.grant.lifetime == Lifetime::Session).count();
+            if own >= MOST_OF_A_SESSION {
+                return Err(Refusal::TooMany);
+            }
             info!(GATED_SESSION = %live.id(), grant = %grant.id, by = grant.by, "granted unasked");
             live.control.send(Control::Grant(Box::new(grant.clone()))).map_err(|_| Refusal::NoSession)?;
             let not_in = usize::from(effect == Effect::Deny && !is_held_in(live, &grant));
@@ -182,8 +210,17 @@ impl Core {
         Ok(Added { listed: Listed::of(stored, None), not_in })
     }
 
-    /// A profile as a session of the caller would have it now.
-    async fn chosen(&self, caller: &Caller, chosen: Chosen) -> Result<(Profile, u32, String), Refusal> {
+    /// Answers that nobody asked for come one at a time from one user: what their words cost is nobody else's time.
+    fn turn_of(&self, uid: u32) -> Result<Rc<tokio::sync::Mutex<()>>, Refusal> {
+        let mut turns = self.turns.borrow_mut();
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = turns.get(&uid).and_then(Weak::upgrade).unwrap_or_default();
+        turns.insert(uid, Rc::downgrade(&turn));
+        if Rc::strong_count(&turn) > MOST_AT_ONCE { Err(Refusal::TooMany) } else { Ok(turn) }
+    }
+
+    /// A profile as a session of the caller would have it now. What is in it is read beside the daemon's own thread.
+    async fn chosen(&self, caller: &Caller, chosen: Chosen) -> Result<(Profile, Identity), Refusal> {
         let known = match chosen.user {
             None => users::by_uid(caller.uid).await?,
             Some(name) => users::by_name(name).await?,
@@ -192,6 +229,9 @@ impl Core {
             return Err(Refusal::NotAuthorized);
         }
         let policy = Rc::clone(&self.policy.borrow());
+        if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
+            return Err(Refusal::MayNotRun);
+        }
         let home = chosen.home.unwrap_or_else(|| known.identity.home.clone());
         let context = Context { home, user: known.identity.name.clone(), cwd: chosen.directory };
         let name = chosen.profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
@@ -204,9 +244,14 @@ impl Core {
             true => ProfileSelector::File(PathBuf::from(&name)),
             false => ProfileSelector::Name(name),
         };
-        let mut profile = policy.load(selector, &own, &context)?;
-        policy.ceiling().cover(&mut profile, &context, &known.groups)?;
-        Ok((profile, known.identity.uid, known.identity.name))
+        let (files, groups) = (Snapshot::clone(&policy), known.groups);
+        let load = move || {
+            let mut profile = files.load(selector, &own, &context)?;
+            files.ceiling().cover(&mut profile, &context, &groups)?;
+            Ok::<Profile, PolicyError>(profile)
+        };
+        let profile = tokio::task::spawn_blocking(load).await.map_err(|_| StoreError::Ending)??;
+        Ok((profile, known.identity))
     }
 
     /// Grants that the caller may see: those of sessions, and those that outlive them.
@@ -300,8 +345,7 @@ impl Core {
     /// One of them.
     async fn row(&self, caller: &Caller, id: GrantId) -> Result<Row, Refusal> {
         caller.outside()?;
-        let row = self.setting.store.rows(None).await?.into_iter().find(|row| row.id() == id);
-        let row = row.ok_or(Refusal::NoGrant)?;
+        let row = self.setting.store.row(id).await?.ok_or(Refusal::NoGrant)?;
         match row.stored.holder.uid == caller.uid || caller.has(action::MANAGE_SESSIONS) {
             true => Ok(row),
             // Who may not see it does not learn that it is there.

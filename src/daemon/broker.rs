@@ -448,6 +448,9 @@ impl Desk<'_> {
                     }
                 }
             }
+            Control::Grant(grant) if !self.floors.lets(&grant) => {
+                debug!(grant = %grant.id, "the newest ceiling keeps a grant from a session");
+            }
             Control::Grant(grant) => {
                 if grant.effect == Says::Allow {
                     self.muted.end();
@@ -460,7 +463,7 @@ impl Desk<'_> {
                 let _ = self.out.send(ToSession::Revoke(id));
             }
             Control::Ceiling(newest) => {
-                self.floors.replace(&newest.floors);
+                self.floors.replace(&newest);
                 self.pending.limit(&self.config.session, newest.limits);
             }
         }

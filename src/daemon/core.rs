@@ -89,6 +89,8 @@ pub struct Core {
     /// Sessions that are being started, by their user.
     pub(super) starting: RefCell<BTreeMap<u32, usize>>,
     pub(super) next_request: Cell<u64>,
+    /// Whose turn it is to give an answer that nobody asked for, by user.
+    pub(super) turns: RefCell<BTreeMap<u32, Weak<tokio::sync::Mutex<()>>>>,
     /// Places for requests that wait, by user.
     quotas: RefCell<BTreeMap<u32, Weak<Quota>>>,
     changes: RefCell<Option<mpsc::UnboundedSender<Change>>>,
@@ -112,6 +114,7 @@ impl Core {
             over: RefCell::default(),
             starting: RefCell::default(),
             next_request: Cell::new(1),
+            turns: RefCell::default(),
             quotas: RefCell::default(),
             changes: RefCell::default(),
         }))

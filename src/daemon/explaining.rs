@@ -3,6 +3,7 @@
 
 use super::core::Core;
 use super::endings::Ending;
+use super::live::Live;
 use super::orders::{Caller, Refusal};
 use crate::common::bus::action;
 use crate::common::id::SessionId;
@@ -13,6 +14,13 @@ use crate::policy::{Grants, Policy};
 /// Links are followed here alone: what lies there is root's.
 const OF_SYSTEM: [&str; 3] = ["/usr", "/bin", "/sbin"];
 
+impl Live {
+    /// What it decides by, as far as that can be known here.
+    pub(super) fn policy(&self) -> &Policy {
+        self.policy.get_or_init(|| Policy::following(&self.profile, &follow))
+    }
+}
+
 impl Core {
     /// As the session would decide now, for a call that nothing was answered to.
     pub fn explain_all(
@@ -22,12 +30,12 @@ impl Core {
         questions: &[Question],
     ) -> Result<Vec<Explanation>, Refusal> {
         let live = self.managed(caller, id)?;
-        let policy = Policy::following(&live.profile, &follow);
+        let policy = live.policy();
         let mut grants = Grants::new();
         for held in live.view.grants.borrow().iter().filter(|held| held.grant.call.is_none()) {
             grants.add(held.grant.clone());
         }
-        Ok(questions.iter().map(|question| question.explain(&policy, &grants, &follow)).collect())
+        Ok(questions.iter().map(|question| question.explain(policy, &grants, &follow)).collect())
     }
 
     /// The last endings that the caller may see, the oldest first.

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 use tracing::{error, info};
 
@@ -46,14 +47,17 @@ impl Live {
 }
 
 /// A stored answer as a session with these limits may have it: what allows may not hold for longer than answers of that
-/// session could.
-fn within(grant: Grant, limits: Limits) -> Option<Grant> {
+/// session could, counted from when it was given.
+fn within(stored: &Stored, limits: Limits) -> Option<Grant> {
+    let grant = stored.grant();
     if grant.effect == Effect::Deny {
         return Some(grant);
     }
     let until = match (grant.until, limits.max_for) {
         (Some(until), Some(most)) => {
-            let latest = Expiry::after(most);
+            let age = Duration::from_micros(super::core::now_micros().saturating_sub(stored.given));
+            let left = most.checked_sub(age).filter(|left| !left.is_zero())?;
+            let latest = Expiry::after(left);
             Some(Expiry { boot: until.boot.min(latest.boot), wall: until.wall.min(latest.wall) })
         }
         (until, _) => until,
@@ -64,9 +68,12 @@ fn within(grant: Grant, limits: Limits) -> Option<Grant> {
 impl Core {
     /// What is granted and denied to a session of this holder under this profile from its start.
     pub(super) fn lasting_for(&self, holder: &Holder, profile: &Profile) -> Vec<Grant> {
-        let limits = profile.grants.limits();
+        self.lasting_within(holder, profile.grants.limits())
+    }
+
+    fn lasting_within(&self, holder: &Holder, limits: Limits) -> Vec<Grant> {
         let live = self.setting.store.live(holder);
-        live.iter().filter_map(|stored| within(stored.grant(), limits)).collect()
+        live.iter().filter_map(|stored| within(stored, limits)).collect()
     }
 
     /// Reads that somebody denies are held in every session that begins from now on, whatever its policy says of them.
@@ -85,7 +92,7 @@ impl Core {
 
     /// A session has what is stored and nothing that was stored once: what changed while nobody told it.
     pub(super) fn reconcile(&self, live: &Rc<Live>) {
-        let stored = self.lasting_for(&live.holder(), &live.profile);
+        let stored = self.lasting_within(&live.holder(), live.limits());
         let held = live.view.grants.borrow().clone();
         for gone in held.iter().map(|held| &held.grant).filter(|grant| grant.lifetime > Lifetime::Session) {
             if !stored.iter().any(|grant| grant.id == gone.id) {
@@ -107,7 +114,7 @@ impl Core {
             if is_there || live.holder() != stored.holder {
                 continue;
             }
-            if let Some(grant) = within(stored.grant(), live.profile.grants.limits()) {
+            if let Some(grant) = within(stored, live.limits()) {
                 let _ = live.control.send(Control::Grant(Box::new(grant)));
             }
         }
@@ -226,7 +233,7 @@ impl Keeper for SessionKeeper {
 /// Whether a denial holds in a session that runs, or only in those that begin after it.
 pub(super) fn is_held_in(live: &Live, grant: &Grant) -> bool {
     use crate::common::access::Access;
-    let policy = crate::policy::Policy::new(&live.profile);
+    let policy = live.policy();
     match (&grant.scope, grant.access) {
         (_, Access::Exec) => policy.judges_exec(),
         (Scope::Paths(pattern), Access::Read) => {

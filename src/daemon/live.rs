@@ -1,7 +1,7 @@
 //! One session in the daemon: what is known of it, and the task that serves it from its supervisor's greeting to its end.
 //! Runs as root; what the supervisor says is shown and recorded, never obeyed.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use tokio::sync::{Notify, mpsc};
 use super::broker::Control;
 use super::editors::Editors;
 use super::link::Outgoing;
+use super::newest::Newest;
 use super::state::Kept;
 use super::view::View;
 use crate::common::id::{CallId, SessionId};
 use crate::common::wire::RunningCall;
-use crate::policy::Profile;
+use crate::policy::{Policy, Profile};
 
 /// How long a session may take to end by itself when it is told to.
 pub const FAREWELL: Duration = Duration::from_secs(3);
@@ -44,6 +45,8 @@ impl State {
 pub struct Live {
     pub kept: Kept,
     pub profile: Profile,
+    /// Made of the profile when it is first asked.
+    pub(super) policy: OnceCell<Policy>,
     pub state: Cell<State>,
     /// What waits and what was granted, as the broker sees it.
     pub view: Rc<View>,
@@ -55,6 +58,8 @@ pub struct Live {
     /// Who gave it which command.
     pub editors: Rc<Editors>,
     pub stop: Notify,
+    /// A ceiling that was read after it began.
+    pub(super) newest: RefCell<Option<Newest>>,
     /// Whether it is over: nobody finds it any more.
     pub is_over: Cell<bool>,
 }
@@ -65,6 +70,7 @@ impl Live {
         Live {
             kept,
             profile,
+            policy: OnceCell::new(),
             state: Cell::new(state),
             view,
             control,
@@ -72,6 +78,7 @@ impl Live {
             starts: RefCell::default(),
             editors: Rc::default(),
             stop: Notify::new(),
+            newest: RefCell::default(),
             is_over: Cell::new(false),
         }
     }

@@ -57,6 +57,7 @@ pub mod learn;
 mod linker;
 pub mod lint;
 pub mod load;
+pub mod meeting;
 mod merge;
 pub mod merged;
 pub mod model;

@@ -4,6 +4,7 @@
 //! What is refused is what covers everything: whoever wants that wants another profile, which an admin can read.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use crate::common::access::{Access, Level};
 use crate::common::decision::{Effect, Lifetime, Width};
@@ -19,6 +20,7 @@ use super::decide::{Policy, Verdict};
 use super::explain;
 use super::grants::{Grants, Scope};
 use super::hostscope::{HostScope, ScopeHost};
+use super::meeting::reaches;
 use super::network::Reaching;
 use super::sockets::{Services, SocketScope};
 
@@ -74,14 +76,16 @@ pub struct Meant {
 }
 
 /// Reads a pattern for this access and refuses what is too broad.
-pub fn read(access: Access, effect: Effect, pattern: &Words, home: &RawPath) -> Result<Meant, Refused> {
+///
+/// The homes are all that the user's home may be called: a caller's word for it is nobody else's.
+pub fn read(access: Access, effect: Effect, pattern: &Words, homes: &[RawPath]) -> Result<Meant, Refused> {
     match (access, pattern) {
-        (Access::Read | Access::Write, Words::Paths(text)) => paths(effect, text, home),
+        (Access::Read | Access::Write, Words::Paths(text)) => paths(effect, text, homes),
         (Access::Exec, Words::Command { program, words, interpreters }) => {
             command(effect, program, words, interpreters)
         }
         (Access::Connect | Access::Bind, Words::Host(text)) => host(access, effect, text),
-        (Access::Unix, Words::Socket(text)) => socket(effect, text, home),
+        (Access::Unix, Words::Socket(text)) => socket(effect, text, homes),
         _ => Err(Refused::Kind),
     }
 }
@@ -105,11 +109,11 @@ fn is_named(part: &Part) -> bool {
     }
 }
 
-fn paths(effect: Effect, text: &str, home: &RawPath) -> Result<Meant, Refused> {
+fn paths(effect: Effect, text: &str, homes: &[RawPath]) -> Result<Meant, Refused> {
     let pattern = Pattern::parse(text)?;
     let start = pattern.literal_prefix();
     let rest: Vec<&Part> = pattern.parts().iter().skip(start.components().count()).collect();
-    let is_above_home = home.is_within(&start) || RawPath::from("/home").is_within(&start);
+    let is_above_home = homes.iter().any(|home| home.is_within(&start)) || RawPath::from("/home").is_within(&start);
     let is_all = rest.iter().all(|part| !is_named(part));
     if is_above_home && is_all {
         return Err(Refused::TooBroad(match rest.is_empty() {
@@ -202,7 +206,7 @@ fn host(access: Access, effect: Effect, text: &str) -> Result<Meant, Refused> {
     Ok(Meant { scope: Scope::Host(scope), object })
 }
 
-fn socket(effect: Effect, text: &str, home: &RawPath) -> Result<Meant, Refused> {
+fn socket(effect: Effect, text: &str, homes: &[RawPath]) -> Result<Meant, Refused> {
     if text.starts_with('@') {
         let service: Service = text.parse().map_err(|()| {
             Refused::Host(format!("no service: one of {} was expected", Service::ALL.map(Service::as_str).join(" ")))
@@ -211,7 +215,7 @@ fn socket(effect: Effect, text: &str, home: &RawPath) -> Result<Meant, Refused> 
         let scope = SocketScope { paths: everywhere, service: Some(service) };
         return Ok(Meant { scope: Scope::Socket(scope), object: RawPath::from(text) });
     }
-    let Meant { scope, object } = paths(effect, text, home)?;
+    let Meant { scope, object } = paths(effect, text, homes)?;
     let Scope::Paths(paths) = scope else { return Err(Refused::Kind) };
     Ok(Meant { scope: Scope::Socket(SocketScope { paths, service: None }), object })
 }
@@ -264,19 +268,28 @@ fn verdict(policy: &Policy, access: Access, meant: &Meant, services: &Services) 
     }
 }
 
-/// Whether policy lets an answer that was not asked for allow this for so long, and whether whoever gives it must prove who
-/// they are. A part of what is meant may be of rules that are stricter; these are as strict when it comes to them.
+/// What policy lets an answer be that was not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Whether whoever gives it must prove who they are.
+    pub authenticated: bool,
+    /// The longest time that it may hold.
+    pub at_most: Option<Duration>,
+}
+
+/// Whether policy lets an answer that was not asked for allow this for so long. A part of what is meant may be of rules that
+/// are stricter; these are as strict when it comes to them, and the shortest time of all that are reached is the answer's.
 pub fn may_allow(
     policy: &Policy,
     access: Access,
     meant: &Meant,
     lifetime: Lifetime,
     services: &Services,
-) -> Result<bool, Refused> {
+) -> Result<Allowed, Refused> {
     let verdict = verdict(policy, access, meant, services);
     let rule = || explain::rule(&policy.rule(&verdict));
     match verdict.level {
-        Level::Allow => return Ok(false),
+        Level::Allow => return Ok(Allowed { authenticated: false, at_most: times(policy, access, meant).min() }),
         Level::Deny => return Err(Refused::Denied(rule())),
         Level::Notify | Level::Ask | Level::Authenticate => {}
     }
@@ -287,7 +300,20 @@ pub fn may_allow(
     if longest < lifetime {
         return Err(Refused::TooLong { longest, rule: rule() });
     }
-    Ok(verdict.level == Level::Authenticate)
+    let at_most = times(policy, access, meant).chain(policy.remember_for(&verdict)).min();
+    Ok(Allowed { authenticated: verdict.level == Level::Authenticate, at_most })
+}
+
+/// For how long rules on paths that are reached let answers hold.
+fn times<'a>(policy: &'a Policy, access: Access, meant: &'a Meant) -> impl Iterator<Item = Duration> + 'a {
+    let pattern = match &meant.scope {
+        Scope::Paths(pattern) => Some(pattern),
+        Scope::Socket(scope) => Some(&scope.paths),
+        Scope::Command(_) | Scope::Host(_) => None,
+    };
+    let of_access = policy.profile().rules.iter().filter(move |rule| rule.access.contains(&access));
+    let reached = of_access.filter(move |rule| pattern.is_some_and(|pattern| reaches(access, pattern, rule)));
+    reached.filter_map(|rule| rule.remember_for)
 }
 
 /// What is known of the sockets at these paths, for a grant that allows: it is for what was meant and for nothing that a
@@ -306,30 +332,40 @@ pub fn with_service(meant: Meant, services: &Services) -> Meant {
 mod tests {
     use super::*;
 
-    fn home() -> RawPath {
-        "/home/alice".into()
+    fn homes() -> [RawPath; 2] {
+        ["/home/alice".into(), "/srv/people/alice".into()]
     }
 
     fn path(effect: Effect, text: &str) -> Result<Meant, Refused> {
-        read(Access::Write, effect, &Words::Paths(text.into()), &home())
+        read(Access::Write, effect, &Words::Paths(text.into()), &homes())
     }
 
     fn host(effect: Effect, text: &str) -> Result<Meant, Refused> {
-        read(Access::Connect, effect, &Words::Host(text.into()), &home())
+        read(Access::Connect, effect, &Words::Host(text.into()), &homes())
     }
 
     fn exec(effect: Effect, program: &str, words: &[&str]) -> Result<Meant, Refused> {
         let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let pattern = Words::Command { program: program.into(), words, interpreters: Vec::new() };
-        read(Access::Exec, effect, &pattern, &home())
+        read(Access::Exec, effect, &pattern, &homes())
     }
 
     #[test]
     fn what_covers_everything_is_refused_whether_it_allows_or_denies() {
         for effect in [Effect::Allow, Effect::Deny] {
-            for text in
-                ["/", "/**", "/*", "/home", "/home/**", "/home/*", "/home/alice", "/home/alice/**", "/home/*/**"]
-            {
+            for text in [
+                "/",
+                "/**",
+                "/*",
+                "/home",
+                "/home/**",
+                "/home/*",
+                "/home/alice",
+                "/home/alice/**",
+                "/home/*/**",
+                "/srv/people/alice/**",
+                "/srv/**",
+            ] {
                 assert!(matches!(path(effect, text), Err(Refused::TooBroad(_))), "{text}");
             }
             for text in ["*:*", "*:443", "*.com:443", "*.co.uk:443", "*.internal:*"] {
@@ -378,10 +414,10 @@ mod tests {
     fn a_pattern_is_of_the_kind_of_its_access() {
         let paths = Words::Paths("/srv/x".into());
         for access in [Access::Exec, Access::Connect, Access::Bind, Access::Unix] {
-            assert_eq!(read(access, Effect::Deny, &paths, &home()), Err(Refused::Kind));
+            assert_eq!(read(access, Effect::Deny, &paths, &homes()), Err(Refused::Kind));
         }
         let service = Words::Socket("@ssh_agent".into());
-        assert!(read(Access::Unix, Effect::Deny, &service, &home()).is_ok());
-        assert!(read(Access::Unix, Effect::Deny, &Words::Socket("@nothing".into()), &home()).is_err());
+        assert!(read(Access::Unix, Effect::Deny, &service, &homes()).is_ok());
+        assert!(read(Access::Unix, Effect::Deny, &Words::Socket("@nothing".into()), &homes()).is_err());
     }
 }

@@ -17,7 +17,7 @@ use super::world::*;
 /// Answers may last as long as they like.
 const LASTING: &str = "[grants]\npersistent = true\n";
 
-type Row = HashMap<String, OwnedVariant>;
+pub type Row = HashMap<String, OwnedVariant>;
 
 /// Of a rule that caps nothing.
 async fn ask(supervisor: &mut Supervisor, id: u128, object: &str) {
@@ -50,7 +50,7 @@ async fn always(client: &Client, supervisor: &mut Supervisor, id: u128, object: 
 
 impl Supervisor {
     /// The next grant from elsewhere.
-    async fn given(&mut self) -> Grant {
+    pub async fn given(&mut self) -> Grant {
         match self.message().await {
             ToSession::Grant(bytes) => Grant::decode(&bytes).unwrap(),
             other => panic!("no grant: {other:?}"),
@@ -75,7 +75,7 @@ fn text(row: &Row, key: &str) -> String {
     String::try_from(row[key].try_clone().unwrap()).unwrap()
 }
 
-async fn add(
+pub async fn add(
     client: &Client,
     effect: &str,
     access: &str,
@@ -86,11 +86,11 @@ async fn add(
     told.body().deserialize()
 }
 
-fn paths(text: &'static str) -> Options<'static> {
+pub fn paths(text: &'static str) -> Options<'static> {
     HashMap::from([("paths", Variant::from(text))])
 }
 
-fn for_own(profile: &str, term: &'static str) -> Options<'static> {
+pub fn for_own(profile: &str, term: &'static str) -> Options<'static> {
     HashMap::from([
         ("profile", Variant::from("own")),
         ("profiles", own(profile)),

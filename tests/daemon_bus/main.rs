@@ -15,5 +15,6 @@ mod later;
 mod methods;
 mod policy;
 mod statistics;
+mod unasked;
 mod world;
 mod xml;

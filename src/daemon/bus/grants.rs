@@ -26,7 +26,7 @@ use crate::policy::unasked::Words;
 type Dict = HashMap<&'static str, Variant<'static>>;
 
 /// Bytes of the words of a command at the most.
-const MOST_BYTES: usize = 64 << 10;
+const MOST_BYTES: usize = 8 << 10;
 
 pub struct Grants {
     handle: Handle,

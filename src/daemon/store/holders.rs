@@ -41,14 +41,19 @@ impl Holders {
         self.of.get(holder).map_or(0, BTreeMap::len)
     }
 
+    pub fn count_of_user(&self, uid: u32) -> usize {
+        self.of.iter().filter(|(holder, _)| holder.uid == uid).map(|(_, own)| own.len()).sum()
+    }
+
     pub fn all(&self) -> impl Iterator<Item = &Rc<Stored>> {
         self.of.values().flat_map(BTreeMap::values)
     }
 
-    /// Those whose time is over.
-    pub fn drop_over(&mut self, holder: &Holder) {
-        let over: Vec<GrantId> =
-            self.of(holder).filter(|stored| stored.grant().is_over()).map(|stored| stored.id()).collect();
-        over.into_iter().for_each(|id| drop(self.remove(id)));
+    /// Those of a user whose time is over.
+    pub fn drop_over(&mut self, uid: u32) -> Vec<GrantId> {
+        let own = self.of.iter().filter(|(holder, _)| holder.uid == uid).flat_map(|(_, own)| own.values());
+        let over: Vec<GrantId> = own.filter(|stored| stored.grant().is_over()).map(|stored| stored.id()).collect();
+        over.iter().for_each(|id| drop(self.remove(*id)));
+        over
     }
 }

@@ -11,6 +11,7 @@ mod rows;
 mod tally;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +38,11 @@ pub const FILE: &str = "grants.sqlite";
 
 /// Grants of one user under one profile at the most.
 pub const MOST_OF_A_HOLDER: usize = 4096;
+
+/// Grants of one user at the most, under whatever profiles: a profile may be any file.
+pub const MOST_OF_A_USER: usize = 8192;
+/// Grants of one user that hold no more, and that can be looked at.
+pub const MOST_REVOKED: usize = 1024;
 
 /// Between a use, or an answer, and its place on the disk. Nothing depends on either.
 const LATER: Duration = Duration::from_secs(1);
@@ -122,7 +128,10 @@ pub enum StoreError {
     Write(#[from] rusqlite::Error),
     #[error("the answer cannot be put into words: {0}")]
     Words(#[from] serde_json::Error),
-    #[error("there are {MOST_OF_A_HOLDER} lasting answers for this user and profile already; revoke some")]
+    #[error(
+        "there are {MOST_OF_A_HOLDER} lasting answers for this user and profile already, or {MOST_OF_A_USER} for this user; \
+         revoke some"
+    )]
     Full,
     #[error("the daemon is ending")]
     Ending,
@@ -216,7 +225,7 @@ impl Store {
     pub async fn add(&self, new: Vec<Stored>) -> Result<Vec<Rc<Stored>>, StoreError> {
         let _turn = self.turn.lock().await;
         let mut kept: Vec<Rc<Stored>> = Vec::with_capacity(new.len());
-        let (mut fresh, mut rows) = (Vec::new(), Vec::new());
+        let (mut fresh, mut rows, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for stored in new {
             let known = {
                 let holders = self.holders.borrow();
@@ -231,8 +240,7 @@ impl Store {
             let stored = match known {
                 Some(known) => known,
                 None => {
-                    let others = fresh.iter().filter(|own: &&Rc<Stored>| own.holder == stored.holder).count();
-                    self.make_room(&stored.holder, others)?;
+                    over.extend(self.make_room(&stored.holder, &fresh)?);
                     rows.push(rows::Record::of(&stored)?);
                     let stored = Rc::new(stored);
                     fresh.push(Rc::clone(&stored));
@@ -245,6 +253,9 @@ impl Store {
             let now = wall_now();
             self.on_disk(move |disk| {
                 let transaction = disk.transaction()?;
+                for id in over {
+                    rows::delete(&transaction, id)?;
+                }
                 for row in &rows {
                     rows::insert(&transaction, row)?;
                 }
@@ -260,13 +271,19 @@ impl Store {
         Ok(kept)
     }
 
-    /// Room for one more besides `fresh` others; what is over makes room.
-    fn make_room(&self, holder: &Holder, fresh: usize) -> Result<(), StoreError> {
-        let count = |holders: &Holders| holders.count(holder).saturating_add(fresh);
-        if count(&self.holders.borrow()) >= MOST_OF_A_HOLDER {
-            self.holders.borrow_mut().drop_over(holder);
+    /// Room for one more besides these; what is over makes room, and is to be deleted.
+    fn make_room(&self, holder: &Holder, fresh: &[Rc<Stored>]) -> Result<Vec<GrantId>, StoreError> {
+        let is_full = |holders: &Holders| {
+            let own = fresh.iter().filter(|own| own.holder == *holder).count();
+            let of_user = fresh.iter().filter(|own| own.holder.uid == holder.uid).count();
+            holders.count(holder).saturating_add(own) >= MOST_OF_A_HOLDER
+                || holders.count_of_user(holder.uid).saturating_add(of_user) >= MOST_OF_A_USER
+        };
+        if !is_full(&self.holders.borrow()) {
+            return Ok(Vec::new());
         }
-        if count(&self.holders.borrow()) >= MOST_OF_A_HOLDER { Err(StoreError::Full) } else { Ok(()) }
+        let over = self.holders.borrow_mut().drop_over(holder.uid);
+        if is_full(&self.holders.borrow()) { Err(StoreError::Full) } else { Ok(over) }
     }
 
     /// These hold no more, from now on; an error says that the disk does not know it, and that they may be back with the next
@@ -276,6 +293,7 @@ impl Store {
         for id in ids {
             gone.extend(self.holders.borrow_mut().remove(*id));
         }
+        let uids: BTreeSet<u32> = gone.iter().map(|stored| stored.holder.uid).collect();
         let mut rows = Vec::with_capacity(gone.len());
         for stored in &gone {
             let revoked = Revoked { at: now_micros(), by: by.to_owned() };
@@ -285,6 +303,7 @@ impl Store {
         self.on_disk(move |disk| {
             let transaction = disk.transaction()?;
             rows.iter().try_for_each(|row| rows::update(&transaction, row))?;
+            uids.iter().try_for_each(|uid| rows::delete_oldest(&transaction, *uid, MOST_REVOKED))?;
             transaction.commit()
         })
         .await
@@ -316,6 +335,13 @@ impl Store {
             }
             rows
         })
+    }
+
+    /// One of them, of whoever it is.
+    pub async fn row(&self, id: GrantId) -> Result<Option<Row>, StoreError> {
+        self.write_uses().await?;
+        let _turn = self.turn.lock().await;
+        self.on_disk(move |disk| rows::select_one(disk, id)).await
     }
 
     /// A grant decided. Where it has its place on the disk can wait.

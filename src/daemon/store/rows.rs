@@ -287,6 +287,14 @@ pub(super) fn select(disk: &Connection, uid: Option<u32>) -> rusqlite::Result<(V
     Ok((read_rows, broken))
 }
 
+/// The row with this name, if there is one that can be read.
+pub(super) fn select_one(disk: &Connection, id: GrantId) -> rusqlite::Result<Option<Row>> {
+    let mut statement = disk.prepare(&format!("SELECT {COLUMNS} FROM grants WHERE id = ?1"))?;
+    let boot = this_boot();
+    let found = statement.query_row(params![id.to_string()], |row| read(row, &boot)).optional()?;
+    Ok(found.and_then(Result::ok))
+}
+
 pub(super) fn insert(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<()> {
     let sql = format!(
         "INSERT INTO grants ({COLUMNS}) VALUES \
@@ -342,6 +350,14 @@ pub(super) fn count(
 ) -> rusqlite::Result<()> {
     let sql = "UPDATE grants SET uses = ?2, last_used = ?3 WHERE id = ?1";
     transaction.prepare(sql)?.execute(params![id.to_string(), signed(uses), last_used.map(signed)])?;
+    Ok(())
+}
+
+/// Removes what was revoked first of this user's, but for so many.
+pub(super) fn delete_oldest(transaction: &Transaction<'_>, uid: u32, but: usize) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM grants WHERE id IN (SELECT id FROM grants WHERE uid = ?1 AND revoked IS NOT NULL \
+               ORDER BY revoked DESC, id LIMIT -1 OFFSET ?2)";
+    transaction.execute(sql, params![uid, i64::try_from(but).unwrap_or(i64::MAX)])?;
     Ok(())
 }
 
