@@ -202,9 +202,11 @@ pub async fn add(output: &Output, effect: &'static str, arguments: &Unasked) -> 
             }
             let profiles: HashMap<String, Vec<u8>> =
                 profiles.into_iter().map(|(name, text)| (name, text.into_bytes())).collect();
-            let directory = RawPath::from(std::env::current_dir()?).as_bytes().to_vec();
+            // Where nobody can work, such as home itself, the profile is asked as in a project of its own.
+            let here = RawPath::from(std::env::current_dir()?);
+            let directory = if home.is_within(&here) { home.join(b"project") } else { here };
             options.insert("profiles", Variant::from(profiles));
-            options.insert("directory", directory.into());
+            options.insert("directory", directory.as_bytes().to_vec().into());
             options.insert("home", home.as_bytes().to_vec().into());
         }
     }
