@@ -95,10 +95,11 @@ fn what_waited_before_is_answered_in_any_order_and_goes_when_it_is_over() {
     });
 }
 
-/// Somebody else who is asked, and says nothing. Without anybody, nothing would wait for long.
+/// Somebody else who is asked, and says nothing. Without anybody, nothing would wait for long; a script has nothing gathered
+/// for it, so that each request is one of its own, in the order of arrival.
 pub async fn somebody_else(world: &World) -> (Client, crate::world::Agent) {
     let client = world.connect().await;
-    let agent = client.agent(std::collections::HashMap::from([("kind", "desktop".into())])).await;
+    let agent = client.agent(std::collections::HashMap::from([("kind", "script".into())])).await;
     (client, agent)
 }
 
