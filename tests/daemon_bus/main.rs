@@ -12,6 +12,7 @@ mod groups;
 mod introspection;
 mod lasting;
 mod later;
+mod learning;
 mod methods;
 mod policy;
 mod statistics;
