@@ -15,6 +15,7 @@ mod later;
 mod learning;
 mod methods;
 mod policy;
+mod same;
 mod statistics;
 mod world;
 mod xml;
