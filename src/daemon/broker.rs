@@ -358,7 +358,7 @@ impl Desk<'_> {
                 if request.session != *own {
                     return Err(Fault::Session(request.session.clone(), own.clone()));
                 }
-                if self.muted.is_muted(&Thing::of(&request), now()) {
+                if Thing::of(&request).is_some_and(|thing| self.muted.is_muted(&thing, now())) {
                     self.deny_unasked(*request);
                     return Ok(());
                 }
@@ -481,7 +481,7 @@ impl Desk<'_> {
     fn heard(&mut self, asked: Option<&Request>, answer: &Answer, by: &str) {
         let Some(request) = asked else { return };
         self.keeper.answered(request, answer, by);
-        let thing = Thing::of(request);
+        let Some(thing) = Thing::of(request) else { return };
         if answer.says_yes() {
             self.muted.allowed(&thing);
         } else if matches!(answer, Answer::Deny | Answer::Block(..))

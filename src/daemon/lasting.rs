@@ -203,8 +203,8 @@ impl Keeper for SessionKeeper {
                 None => return,
             },
         };
-        if let Some((core, live)) = self.both() {
-            let answered = Answered { thing: Thing::of(request), is_yes, width, by: by.to_owned() };
+        if let Some(((core, live), thing)) = self.both().zip(Thing::of(request)) {
+            let answered = Answered { thing, is_yes, width, by: by.to_owned() };
             core.setting.store.answered(&live.holder(), answered);
         }
     }
@@ -215,7 +215,7 @@ impl Keeper for SessionKeeper {
         }
         let (core, live) = self.both()?;
         let tally = core.setting.store.tally();
-        let count = tally.get(&live.holder(), &Thing::of(&prompt.request))?;
+        let count = tally.get(&live.holder(), &Thing::of(&prompt.request)?)?;
         if !count.last_was_yes || count.in_a_row < SUGGESTED_AFTER {
             return None;
         }

@@ -73,7 +73,7 @@ mod tests {
     use crate::common::access::Access;
 
     fn thing(what: &str) -> Thing {
-        Thing { access: Access::Write, what: what.to_owned() }
+        Thing { access: Access::Write, what: what.to_owned(), mark: String::new() }
     }
 
     #[test]

@@ -328,7 +328,11 @@ impl Grants {
     ) -> Option<GrantId> {
         let mut denials = self.denials.iter().filter_map(|&at| self.get(at));
         let reaches = |grant: &&Grant| {
-            let Scope::Paths(pattern) = &grant.scope else { return false };
+            let pattern = match &grant.scope {
+                Scope::Paths(pattern) => pattern,
+                Scope::Socket(scope) => &scope.paths,
+                _ => return false,
+            };
             grant.denies(access, call) && pattern.reach_below(directory) >= least
         };
         denials.find(reaches).map(|grant| grant.id)

@@ -16,7 +16,7 @@ use super::grants::Grants;
 use super::model::Profile;
 
 /// A name that no policy writes out: a pattern that matches it matches every name.
-const ANY: &[u8] = b"\x01gated\x02";
+pub(super) const ANY: &[u8] = b"\x01gated\x02";
 
 /// A profile's patterns about reads, by how the places are found that they speak about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +25,11 @@ pub struct Places {
     pub everything: bool,
     /// Each leads to the places that [`steps`](Places::steps) says.
     pub anchored: Vec<Pattern>,
-    /// The directories below which names at any depth are guarded, and have to be looked for.
+    /// The directories below which names at any depth are guarded, and have to be looked for: in the workspace, where it is
+    /// below one.
     pub searched: Vec<Pattern>,
+    /// The same of floors, and of what somebody denied, which do not depend on where a session works: in the home, too.
+    pub limits: Vec<Pattern>,
 }
 
 /// How a pattern is followed from `/` to the places at which its verdicts begin.
@@ -52,15 +55,18 @@ fn speaks(level: Level, access: &[Access]) -> bool {
 impl Places {
     pub fn of(profile: &Profile) -> Places {
         let mut places = Places { everything: profile.defaults.read > Level::Allow, ..Places::default() };
-        let (mut anchored, mut searched) = (HashSet::new(), HashSet::new());
+        let (mut anchored, mut searched, mut limits) = (HashSet::new(), HashSet::new(), HashSet::new());
         for rule in profile.rules.iter().filter(|rule| rule.access.contains(&Access::Read)) {
             let guards = rule.level > Level::Allow;
             for pattern in rule.path.iter().chain(&rule.except) {
                 if anchored.insert(pattern) {
                     places.anchored.push(pattern.clone());
                 }
-                if guards && pattern.is_floating() && searched.insert(before_deep(pattern)) {
-                    places.searched.push(before_deep(pattern));
+                let base = before_deep(pattern);
+                match guards && pattern.is_floating() {
+                    true if rule.is_ceiling && limits.insert(base.clone()) => places.limits.push(base),
+                    true if !rule.is_ceiling && searched.insert(base.clone()) => places.searched.push(base),
+                    _ => {}
                 }
             }
         }
@@ -68,8 +74,8 @@ impl Places {
             if anchored.insert(pattern) {
                 places.anchored.push(pattern.clone());
             }
-            if pattern.is_floating() && searched.insert(before_deep(pattern)) {
-                places.searched.push(before_deep(pattern));
+            if pattern.is_floating() && limits.insert(before_deep(pattern)) {
+                places.limits.push(before_deep(pattern));
             }
         }
         places

@@ -81,9 +81,9 @@ impl By {
 }
 
 impl Choice {
-    /// What is built in is for those who have said nothing.
-    fn rank(&self) -> (By, bool) {
-        (self.by, !self.file.starts_with(load::BUILT_IN_FILE))
+    /// What is built in is for those who have said nothing, however well it fits.
+    fn rank(&self) -> (bool, By) {
+        (!self.file.starts_with(load::BUILT_IN_FILE), self.by)
     }
 
     /// One line, where it is not the profile that everybody gets.
@@ -114,9 +114,9 @@ impl Matching {
     }
 }
 
-/// Chooses among the profiles with these names, and the built-in ones. A unit comes before a program, and a program before
-/// user, group and directory, and a file before what is built in; what is at the same level is an error. Every file is read,
-/// so that a broken one is not passed over for another.
+/// Chooses among the profiles with these names, and the built-in ones. A file comes before what is built in; among files a
+/// unit comes before a program, and a program before user, group and directory; what is at the same level is an error. Every
+/// file is read, so that a broken one is not passed over for another.
 pub fn select(
     names: &BTreeSet<String>,
     context: &Context,

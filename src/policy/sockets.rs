@@ -18,6 +18,7 @@ use crate::common::scope::Pattern;
 use super::decide::{Policy, Source, Verdict};
 use super::grants::Grants;
 use super::index::Entry;
+use super::regions::ANY;
 use super::tables::Tables;
 
 /// The `id` of the rule that denies the services that no file opens.
@@ -191,6 +192,16 @@ impl Policy {
             Some(at) => Verdict { level: Level::Allow, source: Source::Grant(at), basis },
             None => Verdict { level, source: basis, basis },
         }
+    }
+
+    /// The strictest of what somebody says of sockets in this directory; `[defaults]` do not count, nor does what is built in.
+    pub fn guards_sockets(&self, directory: &RawPath, grants: &Grants) -> Level {
+        let call = CallId(0);
+        let directly = self.decide_unix(&directory.join(ANY), None, call, grants);
+        let is_said = matches!(directly.basis, Source::Rule(_) | Source::Raised { .. })
+            || matches!(directly.source, Source::Denial(_));
+        let below = self.below(Access::Unix, directory, call, grants).map(|verdict| verdict.level);
+        is_said.then_some(directly.level).into_iter().chain(below).max().unwrap_or(Level::Allow)
     }
 
     fn basis_unix(&self, path: &RawPath, service: Option<Service>) -> (Level, Source) {

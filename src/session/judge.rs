@@ -172,6 +172,12 @@ impl Judge {
         self.policy.floating(Access::Write, name, CallId(0), &grants).is_some()
     }
 
+    /// Whether sockets in a directory are judged less strictly when it is moved there, by a rule that speaks of them here.
+    pub fn frees_sockets(&self, directory: &RawPath, there: &RawPath) -> bool {
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        self.policy.guards_sockets(directory, &grants) > self.policy.guards_sockets(there, &grants)
+    }
+
     /// Whether policy may hold a read of this path, whatever was granted.
     pub fn guards_read(&self, path: &RawPath) -> bool {
         self.policy.guards_read(path)

@@ -8,6 +8,7 @@ use crate::support::{Outcome, Sandbox, Side, profiles};
 pub const TESTS: &[Test] = &[
     ("no_profile_and_no_answer_exceeds_the_ceiling", exceeded),
     ("a_floor_holds_in_scratch_and_for_reads", native),
+    ("a_floor_on_reads_of_a_name_holds_wherever_the_session_works", named_anywhere),
     ("a_profile_in_the_workspace_is_not_the_tools_to_change", workspace_profile),
 ];
 
@@ -74,6 +75,20 @@ fn native() {
     stopped(&sandbox, "cat ~/secret");
     if engine::gated_too() {
         shell(&sandbox, Side::Gated, "echo x >target/free && cat target/free").assert_code(0);
+    }
+}
+
+fn named_anywhere() {
+    let ceiling = "[[floor]]\naccess = [\"read\"]\npath = [\"**/*.pem\"]\nlevel = \"deny\"\n\
+                   [[floor]]\naccess = [\"read\"]\npath = [\"~/**/*.key\"]\nlevel = \"deny\"\n";
+    let sandbox = under(ceiling, profiles::ALLOW_ALL);
+    for name in ["k.pem", "work/k.pem", "keys/deep/k.pem", "work/node_modules/k.pem", "k.key", "keys/deep/k.key"] {
+        sandbox.file(&sandbox.home().join(name), "secret\n");
+        stopped(&sandbox, &format!("cat ~/{name}"));
+    }
+    sandbox.file(&sandbox.home().join("keys/free"), "free\n");
+    if engine::gated_too() {
+        shell(&sandbox, Side::Gated, "cat ~/keys/free && echo x >keys && cat keys").assert_code(0);
     }
 }
 

@@ -15,7 +15,7 @@ use zbus::{OwnedVariant, Variant};
 use super::world::*;
 
 /// Answers may last as long as they like.
-const LASTING: &str = "[grants]\npersistent = true\n";
+pub const LASTING: &str = "[grants]\npersistent = true\n";
 
 pub type Row = HashMap<String, OwnedVariant>;
 
@@ -26,7 +26,7 @@ async fn ask(supervisor: &mut Supervisor, id: u128, object: &str) {
     supervisor.send(FromSession::Ask(Box::new(request))).await;
 }
 
-async fn answer(client: &Client, id: u128, decision: &str, scope: Options<'_>) -> zbus::Result<zbus::Message> {
+pub async fn answer(client: &Client, id: u128, decision: &str, scope: Options<'_>) -> zbus::Result<zbus::Message> {
     let end = tokio::time::Instant::now() + LIMIT;
     loop {
         let body = (format!("{id:032x}"), decision, &scope);
@@ -65,13 +65,13 @@ impl Supervisor {
     }
 }
 
-async fn lists(client: &Client, method: &str) -> Vec<Row> {
+pub async fn lists(client: &Client, method: &str) -> Vec<Row> {
     let interface = if method == "ListGrants" { "org.gated.Gated1.Manager" } else { GRANTS_INTERFACE };
     let told = client.call(MANAGER_PATH, interface, method, &(Options::new(),)).await.unwrap();
     told.body().deserialize().unwrap()
 }
 
-fn text(row: &Row, key: &str) -> String {
+pub fn text(row: &Row, key: &str) -> String {
     String::try_from(row[key].try_clone().unwrap()).unwrap()
 }
 

@@ -175,7 +175,7 @@ fn forgotten() {
 
 fn counted() {
     let place = tempfile::tempdir().unwrap();
-    let thing = |number: usize| Thing { access: Access::Write, what: format!("/srv/{number}") };
+    let thing = |number: usize| Thing { access: Access::Write, what: format!("/srv/{number}"), mark: String::new() };
     let answer =
         |number, is_yes| Answered { thing: thing(number), is_yes, width: Width::Exact, by: "tty:alice".into() };
     run(async {

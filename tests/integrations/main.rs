@@ -169,3 +169,20 @@ fn the_wrapper_is_a_shell_for_scripts_input_and_itself() {
     let outcome = place.served.sandbox.start_line(Side::Bare, &line, None).finish();
     assert_eq!((outcome.code(), out(&outcome).as_str()), (127, ""), "{outcome}");
 }
+
+/// `$0` is a bare word where a shell was told to read the script by that, and the current directory is a tool's to fill.
+#[test]
+fn gated_sh_runs_no_gated_run_of_the_current_directory() {
+    let place = Place::new();
+    let _daemon = place.served.daemon();
+    let planted = place.served.sandbox.workspace().join("gated-run");
+    place.served.sandbox.file(&planted, "#!/bin/sh\necho planted\n");
+    fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("PATH={}:/usr/local/bin:/usr/bin:/bin", place.bin().display());
+    for script in ["bash gated-sh -c 'echo judged'", "gated-sh -c 'echo judged'"] {
+        let line =
+            ["env".into(), place.served.address(), path.clone().into(), "sh".into(), "-ec".into(), script.into()];
+        let outcome = place.served.sandbox.start_line(Side::Bare, &line, None).finish();
+        assert_eq!(out(&outcome), "judged\n", "{outcome}");
+    }
+}

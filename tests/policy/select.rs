@@ -76,6 +76,11 @@ fn two_that_match_alike_are_an_error_that_names_both_files() {
     assert_eq!(chosen(&[], &of_program(claude)), Ok(("coder".to_owned(), By::Program)));
     let own = [("mine", "program = [\"~/.local/bin/claude\"]")];
     assert_eq!(chosen(&own, &of_program(claude)), Ok(("mine".to_owned(), By::Program)));
+    // Nor is it a way out of what is for this person, or for this place.
+    for terms in ["user = [\"user\"]", "group = [\"interns\"]", "cwd = [\"~/project/**\"]"] {
+        let circumstances = Circumstances { groups: ["interns".to_owned()].into(), ..of_program(claude) };
+        assert_eq!(chosen(&[("interns", terms)], &circumstances), Ok(("interns".to_owned(), By::Person)), "{terms}");
+    }
 }
 
 #[test]

@@ -160,3 +160,22 @@ fn what_the_ceiling_forbids_is_told() {
         "{merged}"
     );
 }
+
+/// Reads of a name are held where such names were looked for, which is not the whole machine.
+#[test]
+fn a_floor_on_reads_of_a_name_says_where_it_holds() {
+    let world = World::new();
+    let floor = |path: &str, access: &str| {
+        let floor = format!("schema = 1\n[[floor]]\nid = \"keys\"\naccess = [{access}]\npath = [{path}]\n");
+        world.put("etc/gated/ceiling.toml", &format!("{floor}level = \"deny\"\n"));
+        world.said(&["check"])
+    };
+    let said = floor("\"**/*.pem\"", "\"read\", \"write\"");
+    let expected = "/etc/gated/ceiling.toml:3:1: warning: floor `keys` holds reads of `**/*.pem` in the home and the \
+                    workspace of a session, and nowhere else\n    Name directories where such files are besides: ";
+    assert!(said.contains(expected), "{said}");
+    for (path, access) in [("\"/srv/**/*.pem\", \"~/**/*.pem\"", "\"read\""), ("\"**/*.pem\"", "\"write\"")] {
+        let said = floor(path, access);
+        assert!(!said.contains("holds reads"), "{said}");
+    }
+}

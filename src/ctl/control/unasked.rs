@@ -222,12 +222,24 @@ pub async fn add(output: &Output, effect: &'static str, arguments: &Unasked) -> 
         return output.json(&grant.shown());
     }
     output.line(&said(&grant))?;
+    if effect == "deny" && names_anywhere(arguments) {
+        output.line(
+            "Names at any depth are looked for in the home and the workspace; elsewhere, name a directory: /srv/**/NAME.",
+        )?;
+    }
     if not_in > 0 {
         let sessions =
             if not_in == 1 { "A session that runs lets".into() } else { format!("{not_in} sessions that run let") };
         output.line(&format!("{sessions} this happen without a question until it is started anew."))?;
     }
     Ok(())
+}
+
+/// Whether it is about reads of a name that may be in any directory of the machine.
+fn names_anywhere(arguments: &Unasked) -> bool {
+    let given = arguments.pattern.first().and_then(|text| Pattern::parse(text).ok());
+    arguments.access == Access::Read
+        && given.is_some_and(|pattern| pattern.is_floating() && pattern.literal_prefix().parent().is_none())
 }
 
 fn said(grant: &Grant) -> String {

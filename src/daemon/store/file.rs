@@ -13,7 +13,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
 
 use super::super::core::now_micros;
 use super::rows;
-use super::tally::{self, Count, Thing};
+use super::tally::{self, Count};
+use super::thing::Thing;
 use super::{FILE, Holder, StoreError, Stored};
 
 /// Of the tables: `PRAGMA user_version`.
@@ -56,6 +57,7 @@ const TABLES: &str = "
         profile TEXT NOT NULL,
         access TEXT NOT NULL,
         what TEXT NOT NULL,
+        mark TEXT NOT NULL,
         yes INTEGER NOT NULL,
         no INTEGER NOT NULL,
         in_a_row INTEGER NOT NULL,
@@ -63,7 +65,7 @@ const TABLES: &str = "
         width TEXT NOT NULL,
         last INTEGER NOT NULL,
         given_by TEXT NOT NULL,
-        PRIMARY KEY (uid, profile, access, what)
+        PRIMARY KEY (uid, profile, access, what, mark)
     ) STRICT;
     CREATE TABLE clock (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), last_seen INTEGER NOT NULL) STRICT;
     INSERT INTO clock VALUES (1, 0);";

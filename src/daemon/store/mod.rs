@@ -9,6 +9,7 @@ mod file;
 mod holders;
 mod rows;
 mod tally;
+mod thing;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -31,7 +32,8 @@ use crate::policy::Grant;
 pub use file::SetAside;
 use holders::Holders;
 pub use rows::{Revoked, Row, of_another_boot};
-pub use tally::{Answered, Count, Tally, Thing};
+pub use tally::{Answered, Count, Tally};
+pub use thing::Thing;
 
 /// The file's name in the state directory.
 pub const FILE: &str = "grants.sqlite";

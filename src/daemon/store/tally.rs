@@ -7,39 +7,14 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::super::core::now_micros;
 use super::Holder;
+use super::thing::{COLUMNS, Thing};
 use crate::common::access::Access;
 use crate::common::decision::Width;
-use crate::common::request::Request;
 use crate::common::text;
 use crate::policy::Grant;
 
 /// Things of one user under one profile at the most.
 const MOST_THINGS: usize = 1024;
-/// Columns of a thing that are kept.
-const COLUMNS: usize = 4096;
-
-/// What was asked for, so that the same asked again is the same.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Thing {
-    pub access: Access,
-    /// The object, or a command line and the directory it is for; escaped, with secrets masked.
-    pub what: String,
-}
-
-impl Thing {
-    pub fn of(request: &Request) -> Thing {
-        let what = match &request.execution {
-            Some(execution) => {
-                let masked = crate::common::mask::argv(&execution.argv);
-                let words = masked.iter().map(text::Untrusted::as_bytes);
-                let line = text::quoted_argv_within(words, COLUMNS);
-                format!("{line} (in {})", text::escaped_within(request.who.cwd.as_bytes(), COLUMNS))
-            }
-            None => text::escaped_within(request.object.as_bytes(), COLUMNS),
-        };
-        Thing { access: request.access, what }
-    }
-}
 
 /// One answer.
 #[derive(Clone, Debug)]
@@ -157,8 +132,8 @@ impl Tally {
 
 pub(super) fn write(transaction: &Transaction<'_>, changes: &[Change]) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO answers \
-               (uid, profile, access, what, yes, no, in_a_row, last_was_yes, width, last, given_by) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+               (uid, profile, access, what, mark, yes, no, in_a_row, last_was_yes, width, last, given_by) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     for (holder, thing, count) in changes {
         let Some(count) = count else {
@@ -170,6 +145,7 @@ pub(super) fn write(transaction: &Transaction<'_>, changes: &[Change]) -> rusqli
             holder.profile,
             thing.access.as_str(),
             thing.what,
+            thing.mark,
             signed(count.yes),
             signed(count.no),
             count.in_a_row,
@@ -183,16 +159,18 @@ pub(super) fn write(transaction: &Transaction<'_>, changes: &[Change]) -> rusqli
 }
 
 pub(super) fn delete(transaction: &Transaction<'_>, holder: &Holder, things: &[Thing]) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM answers WHERE uid = ?1 AND profile = ?2 AND access = ?3 AND what = ?4";
+    let sql = "DELETE FROM answers WHERE uid = ?1 AND profile = ?2 AND access = ?3 AND what = ?4 AND mark = ?5";
     for thing in things {
-        transaction.execute(sql, params![holder.uid, holder.profile, thing.access.as_str(), thing.what])?;
+        let values = params![holder.uid, holder.profile, thing.access.as_str(), thing.what, thing.mark];
+        transaction.execute(sql, values)?;
     }
     Ok(())
 }
 
 /// All counts; what is not understood is left out.
 pub(super) fn select(disk: &Connection) -> rusqlite::Result<Vec<(Holder, Thing, Count)>> {
-    let sql = "SELECT uid, profile, access, what, yes, no, in_a_row, last_was_yes, width, last, given_by FROM answers";
+    let sql =
+        "SELECT uid, profile, access, what, yes, no, in_a_row, last_was_yes, width, last, given_by, mark FROM answers";
     let mut statement = disk.prepare(sql)?;
     let mut rows = statement.query([])?;
     let widths =
@@ -213,7 +191,8 @@ pub(super) fn select(disk: &Connection) -> rusqlite::Result<Vec<(Holder, Thing, 
             last: unsigned(row.get(9)?),
             by: row.get(10)?,
         };
-        all.push((Holder { uid: row.get(0)?, profile: row.get(1)? }, Thing { access, what: row.get(3)? }, count));
+        let thing = Thing { access, what: row.get(3)?, mark: row.get(11)? };
+        all.push((Holder { uid: row.get(0)?, profile: row.get(1)? }, thing, count));
     }
     Ok(all)
 }

@@ -2,6 +2,7 @@
 //! seem to. Pure; what is on the machine is asked of the caller.
 
 mod files;
+mod limits;
 mod outward;
 
 use std::collections::BTreeSet;
@@ -95,6 +96,8 @@ pub fn check(profile: &Profile, layers: &[Layer], of: &[&str], machine: &Machine
     found.dedup();
     found
 }
+
+pub use limits::floors;
 
 struct Lint<'a> {
     profile: &'a Profile,

@@ -173,7 +173,22 @@ impl Run<'_> {
         }
         destination.moved.extend_from_slice(&source.moved);
         source.moved.clone_from(&destination.moved);
-        Ok(vec![source, destination])
+        let mut sockets = self.socket_at(old, &old_path, &new_path)?.into_iter().collect::<Vec<_>>();
+        if exchange {
+            sockets.extend(self.socket_at(new, &new_path, &old_path)?);
+        }
+        sockets.extend([source, destination]);
+        Ok(sockets)
+    }
+
+    /// What it takes besides where a socket leaves this place for another.
+    fn socket_at(&self, here: &Place, path: &RawPath, other: &RawPath) -> Result<Option<Wanted>, Halt> {
+        let stat = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+        match stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Some(FileType::Socket) => self.socket_renamed(guarded::made(here)?, path, other),
+            Some(FileType::Directory) => self.keep_sockets(path, other).map(|()| None),
+            _ => Ok(None),
+        }
     }
 
     /// One end of a rename, with the names below it where a directory moves.
@@ -218,6 +233,14 @@ impl Run<'_> {
         }
         refuse_acting_name(&new)?;
         let is_link = is_symlink(&source)?;
+        let socket = || match (&source, &source_path) {
+            (Found::Place(old), Some(path)) => self.socket_at(old, path, &new_path),
+            (Found::Object(object), Some(path)) => {
+                let handle = object.handle.try_clone().map_err(|error| Errno::of(&error))?;
+                self.socket_renamed(handle, path, &new_path)
+            }
+            (_, None) => Ok(None),
+        };
         let mut wanted = Vec::new();
         let special = matches!(&source, Found::Place(place) if place.is_special());
         if !new.is_special() && !special {
@@ -227,6 +250,7 @@ impl Run<'_> {
                     Found::Object(object) => Wanted::of(Operation::Link, object)?,
                 };
                 wanted.push(source.other(new_path.clone()));
+                wanted.extend(socket()?);
             }
             // A hard link to a symbolic link is one more symbolic link.
             let reach = if is_link { Reach::Link } else { Reach::Below };
@@ -252,7 +276,8 @@ impl Run<'_> {
         let to = new.directory.as_fd();
         match &source {
             Found::Place(old) => self.in_turn(Turn::Alone, &[&new, old], approvals, || {
-                if is_symlink(&source)? != is_link {
+                let is_same_socket = special || socket()?.is_none_or(|socket| wanted.contains(&socket));
+                if is_symlink(&source)? != is_link || !is_same_socket {
                     return Err(Halt::Again);
                 }
                 if self.reads().is_some() {

@@ -26,7 +26,7 @@ const EACH_AT_MOST: usize = 4096;
 const LINKS_DEPTH: usize = 2;
 const LINKS_AMONG: usize = 2048;
 
-/// Directories that are not searched: what programs make there by the thousand, from what can be had again.
+/// Directories that are not searched for a profile's rules: what programs make there by the thousand, from what can be had again.
 const HEAVY: [&[u8]; 13] = [
     b"node_modules",
     b"target",
@@ -72,6 +72,13 @@ pub fn survey(policy: &Policy, user: &Identity, workspace: &RawPath) -> Result<S
     })
 }
 
+/// Whether [`HEAVY`] directories are searched, too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Thorough {
+    Yes,
+    No,
+}
+
 struct Surveyor<'a> {
     policy: &'a Policy,
     workspace: &'a RawPath,
@@ -89,20 +96,35 @@ impl Surveyor<'_> {
         if places.everything {
             self.add(self.workspace, self.workspace, false);
         }
+        let wide = outermost(places.limits.iter().flat_map(|base| self.limited(base)).collect());
         let bases = places.searched.iter().map(Pattern::literal_prefix);
-        let mut roots: Vec<RawPath> =
-            bases.map(|base| if self.workspace.is_within(&base) { self.workspace.clone() } else { base }).collect();
-        roots.sort();
-        roots.dedup();
-        for at in &roots {
-            if !roots.iter().any(|other| other != at && at.is_within(other)) {
-                self.search(at);
-            }
+        let narrow = bases.map(|base| if self.is_too_wide(&base) { self.workspace.clone() } else { base }).collect();
+        for at in outermost(narrow).iter().filter(|at| !wide.iter().any(|other| at.is_within(other))) {
+            self.search(at, Thorough::No);
+        }
+        for at in &wide {
+            self.search(at, Thorough::Yes);
         }
         let held: Vec<RawPath> =
             self.spots.values().filter(|spot| spot.is_held).map(|spot| spot.path.clone()).collect();
         for tree in held {
             self.follow_links_out_of(&tree);
+        }
+    }
+
+    /// Whether a profile's rule that begins here means what a session works on.
+    fn is_too_wide(&self, base: &RawPath) -> bool {
+        self.workspace.is_within(base) && self.policy.profile().home.is_within(base)
+    }
+
+    /// Where what a limit names is looked for. Of the whole machine, where its user keeps things and works.
+    fn limited(&self, base: &Pattern) -> Vec<RawPath> {
+        let real = |path: &RawPath| fs::canonicalize(path.as_path()).map_or_else(|_| path.clone(), RawPath::from);
+        let (base, home) = (base.literal_prefix(), real(&self.policy.profile().home));
+        match base.parent().is_none() {
+            true if home.parent().is_none() => vec![self.workspace.clone()],
+            true => vec![self.workspace.clone(), home],
+            false => vec![real(&base)],
         }
     }
 
@@ -161,7 +183,7 @@ impl Surveyor<'_> {
     }
 
     /// Looks for names that are guarded at any depth.
-    fn search(&mut self, tree: &RawPath) {
+    fn search(&mut self, tree: &RawPath, thorough: Thorough) {
         self.watch(tree);
         let mut open = vec![tree.clone()];
         while let Some(directory) = open.pop() {
@@ -179,7 +201,8 @@ impl Surveyor<'_> {
                     self.survey.found = self.survey.found.saturating_add(1);
                     self.enter(&directory, &directory, name.as_bytes(), &[]);
                 }
-                if kind.is_some_and(|kind| kind.is_dir()) && !is_heavy(&directory, name.as_bytes()) {
+                let is_searched = thorough == Thorough::Yes || !is_heavy(&directory, name.as_bytes());
+                if is_searched && kind.is_some_and(|kind| kind.is_dir()) {
                     open.push(path);
                 }
             }
@@ -224,6 +247,14 @@ impl Surveyor<'_> {
             self.add(&target, link, false);
         }
     }
+}
+
+/// Without those that lie within others.
+fn outermost(mut roots: Vec<RawPath>) -> Vec<RawPath> {
+    roots.sort();
+    roots.dedup();
+    let is_inner = |at: &RawPath| roots.iter().any(|other| other != at && at.is_within(other));
+    roots.iter().filter(|at| !is_inner(at)).cloned().collect()
 }
 
 fn is_heavy(directory: &RawPath, name: &[u8]) -> bool {

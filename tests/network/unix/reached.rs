@@ -11,6 +11,7 @@ pub const TESTS: &[Test] = &[
     ("what_is_hidden_is_reached_by_consent_and_only_then", by_consent),
     ("a_socket_is_judged_by_where_links_lead", links),
     ("a_hard_link_is_no_other_name_of_a_service", hard_link),
+    ("a_socket_is_not_moved_from_under_what_denies_it", moved),
     ("a_dead_socket_is_refused_without_a_question", dead),
     ("an_ssh_agent_signs_by_consent", ssh_agent),
     ("a_gpg_agent_talks_by_consent", gpg_agent),
@@ -126,6 +127,42 @@ fn hard_link() {
     assert_eq!(host.connect(Side::Bare, &["mine.sock"]), [WORD]);
     assert_eq!(host.connect(Side::Gated, &["mine.sock"]), ["EACCES"]);
     assert_eq!(server.served(), 1);
+}
+
+fn moved() {
+    let host = Host::new();
+    let outside = host.sandbox.outside();
+    let place = outside.display().to_string();
+    let paths = ["denied", "kept/denied", "free"].map(|name| format!("{place}/{name}"));
+    let servers = paths.each_ref().map(|path| host.serve(path));
+    host.sandbox.give(&outside.join("kept"));
+    let rules = format!(
+        "[[rule]]\nid = \"no\"\naccess = [\"unix\"]\nsocket = [\"{}\", \"{}\"]\nlevel = \"deny\"\n\
+         [[rule]]\nid = \"yes\"\naccess = [\"write\"]\npath = [\"/**\"]\nlevel = \"allow\"\n",
+        paths[0], paths[1]
+    );
+    host.profile("allow", &rules);
+    let script = format!("import os,sys\nos.chdir({place:?})\nexec(sys.argv[1])\n");
+    let ways = [
+        "os.rename('denied', 'other')",
+        "os.link('denied', 'other'); os.remove('denied')",
+        "open('file', 'w').close(); import ctypes; r = ctypes.CDLL(None).renameat2(-100, b'denied', -100, b'file', 2); assert r == 0",
+        "open('file', 'w').close(); import ctypes; r = ctypes.CDLL(None).renameat2(-100, b'file', -100, b'denied', 2); assert r == 0",
+        "os.rename('kept', 'moved')",
+    ];
+    for way in ways {
+        let outcome = host.sandbox.run(&["/usr/bin/python3", "-c", &script, way]);
+        outcome.assert(outcome.code() == 1, way);
+    }
+    assert!(paths.iter().all(|path| std::path::Path::new(path).exists()));
+    assert_eq!(host.connect(Side::Gated, &[&paths[0], &paths[1]]), ["EACCES"; 2]);
+    // What no rule keeps has whatever name.
+    let free = "os.rename('free', 'freed'); os.rename('freed', 'free'); os.mkdir('d'); os.rename('d', 'e')";
+    host.sandbox.run(&["/usr/bin/python3", "-c", &script, free]).assert_code(0);
+    for way in [ways[0], "os.rename('other', 'denied')", ways[4], "os.rename('moved', 'kept')"] {
+        host.sandbox.bare(&["/usr/bin/python3", "-c", &script, way]).assert_code(0);
+    }
+    drop(servers);
 }
 
 fn dead() {

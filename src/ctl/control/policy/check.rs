@@ -11,13 +11,13 @@ use super::place::Here;
 use crate::ctl::control::failure::Failure;
 use crate::ctl::control::output::Output;
 use crate::policy::lint::{self, Finding, Machine, Severity};
-use crate::policy::{Ceiling, PolicyError, ProfileSelector, ceiling, layers, load};
+use crate::policy::{Ceiling, ProfileSelector, ceiling, layers, load};
 
 pub fn check(output: &Output, here: &Here, arguments: &Check) -> Result<(), Failure> {
     let mut found = Vec::new();
     let mut looked_at = 0_usize;
     let selectors = if arguments.profiles.is_empty() {
-        found.extend(ceiling_of(here).err().map(|error| lint::of_error(&error)));
+        found.extend(ceiling_of(here));
         looked_at = here.ceilings().len();
         all(here, &mut found)
     } else {
@@ -111,8 +111,9 @@ fn linted(
     (lint::check(&profile, &layers, &own, &machine), own.first().map(|file| (*file).to_owned()))
 }
 
-fn ceiling_of(here: &Here) -> Result<Ceiling, PolicyError> {
-    Ceiling::load(&|path| here.read(path))
+fn ceiling_of(here: &Here) -> Vec<Finding> {
+    let floors = Ceiling::load(&|path| here.read(path)).and_then(|ceiling| ceiling.alone(&here.context, None));
+    floors.map_or_else(|error| vec![lint::of_error(&error)], |alone| lint::floors(&alone.rules))
 }
 
 /// A file that others than its owner may write is refused where it counts.

@@ -7,6 +7,7 @@
 mod bind;
 mod connect;
 mod datagram;
+mod moving;
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
