@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     fn homes() -> [RawPath; 2] {
-        ["/home/alice".into(), "/srv/people/alice".into()]
+        ["/home/alice".into(), "/data/people/alice".into()]
     }
 
     fn path(effect: Effect, text: &str) -> Result<Meant, Refused> {
