@@ -363,8 +363,8 @@ mod tests {
                 "/home/alice",
                 "/home/alice/**",
                 "/home/*/**",
-                "/srv/people/alice/**",
-                "/srv/**",
+                "/data/people/alice/**",
+                "/data/**",
             ] {
                 assert!(matches!(path(effect, text), Err(Refused::TooBroad(_))), "{text}");
             }
