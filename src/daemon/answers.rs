@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use tracing::info;
 
@@ -12,7 +13,6 @@ use super::core::{Core, now_micros};
 use super::lasting::{is_held_in, profile_key};
 use super::live::Live;
 use super::orders::{Caller, Refusal};
-use super::policyfiles::Snapshot;
 use super::store::{Count, Holder, Revoked, Row, StoreError, Stored, Thing};
 use super::users;
 use crate::common::access::Access;
@@ -108,7 +108,10 @@ impl Core {
     pub async fn add_grant(self: &Rc<Self>, caller: &Caller, unasked: Unasked) -> Result<Added, Refusal> {
         caller.outside()?;
         let by = self.speaker(caller, "gatedctl").await?.by;
-        let turn = self.turn_of(caller.uid)?;
+        let turn = self.turn_of(caller.uid);
+        if Rc::strong_count(&turn) > MOST_AT_ONCE {
+            return Err(Refusal::TooMany);
+        }
         let _turn = turn.lock().await;
         let Unasked { effect, access, words, term, place } = unasked;
         let (session, profile, homes, holder, user) = match place {
@@ -210,13 +213,13 @@ impl Core {
         Ok(Added { listed: Listed::of(stored, None), not_in })
     }
 
-    /// Answers that nobody asked for come one at a time from one user: what their words cost is nobody else's time.
-    fn turn_of(&self, uid: u32) -> Result<Rc<tokio::sync::Mutex<()>>, Refusal> {
+    /// Profiles of users' own are read one at a time for one user: what their words cost is nobody else's time.
+    pub(super) fn turn_of(&self, uid: u32) -> Rc<tokio::sync::Mutex<()>> {
         let mut turns = self.turns.borrow_mut();
         turns.retain(|_, turn| turn.strong_count() > 0);
         let turn = turns.get(&uid).and_then(Weak::upgrade).unwrap_or_default();
         turns.insert(uid, Rc::downgrade(&turn));
-        if Rc::strong_count(&turn) > MOST_AT_ONCE { Err(Refusal::TooMany) } else { Ok(turn) }
+        turn
     }
 
     /// A profile as a session of the caller would have it now. What is in it is read beside the daemon's own thread.
@@ -228,7 +231,7 @@ impl Core {
         if known.identity.uid != caller.uid && !caller.is_root() {
             return Err(Refusal::NotAuthorized);
         }
-        let policy = Rc::clone(&self.policy.borrow());
+        let policy = Arc::clone(&self.policy.borrow());
         if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
             return Err(Refusal::MayNotRun);
         }
@@ -244,7 +247,7 @@ impl Core {
             true => ProfileSelector::File(PathBuf::from(&name)),
             false => ProfileSelector::Name(name),
         };
-        let (files, groups) = (Snapshot::clone(&policy), known.groups);
+        let (files, groups) = (policy, known.groups);
         let load = move || {
             let mut profile = files.load(selector, &own, &context)?;
             files.ceiling().cover(&mut profile, &context, &groups)?;

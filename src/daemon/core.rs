@@ -75,7 +75,7 @@ pub struct Setting {
 /// See the module.
 pub struct Core {
     pub setting: Setting,
-    pub policy: RefCell<Rc<Snapshot>>,
+    pub policy: RefCell<Arc<Snapshot>>,
     pub agents: Rc<Agents>,
     pub watchers: Rc<Watchers>,
     pub statistics: Statistics,
@@ -103,7 +103,7 @@ impl Core {
         setting.audit = statistics.watch(setting.audit);
         Ok(Rc::new(Core {
             setting,
-            policy: RefCell::new(Rc::new(policy)),
+            policy: RefCell::new(Arc::new(policy)),
             agents: Rc::default(),
             watchers: Rc::default(),
             statistics,
@@ -160,7 +160,7 @@ impl Core {
                 return Err(error);
             }
         };
-        *self.policy.borrow_mut() = Rc::new(snapshot);
+        *self.policy.borrow_mut() = Arc::new(snapshot);
         self.impose_on_all().await;
         info!(MESSAGE_ID = message::RELOADED, "policy is read again");
         Ok(())

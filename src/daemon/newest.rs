@@ -2,6 +2,7 @@
 //! ceiling at every use; what is answered from now on has to be within the newest one as well. Runs as root in the daemon.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tracing::{error, warn};
 
@@ -102,7 +103,7 @@ impl Core {
                 None
             }
         };
-        let policy = Rc::clone(&self.policy.borrow());
+        let policy = Arc::clone(&self.policy.borrow());
         let (name, cwd) = (live.kept.user.name.clone(), live.kept.directory.clone());
         let context = Context { home: live.profile.home.clone(), user: name, cwd };
         let floors = match policy.ceiling().alone(&context, groups.as_ref()) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::core::{Core, now_micros};
 use super::launch::Given;
@@ -12,6 +13,7 @@ use super::link::Outgoing;
 use super::live::Live;
 use super::orders::{Caller, Into, Opening, Order, Ran, Refusal};
 use super::state::Kept;
+use super::store::StoreError;
 use super::users::{self, Known};
 use super::watchers::Sight;
 use crate::common::id::{NoRandomness, SessionId, Token};
@@ -80,7 +82,7 @@ impl Core {
         ends: Ends,
     ) -> Result<(Rc<Live>, Option<String>), Refusal> {
         let known = self.user_of(caller, opening.user).await?;
-        let policy = Rc::clone(&self.policy.borrow());
+        let policy = Arc::clone(&self.policy.borrow());
         if known.identity.uid != 0 && !policy.may_run(&known.identity.name, &known.groups) {
             return Err(Refusal::MayNotRun);
         }
@@ -98,27 +100,36 @@ impl Core {
             return Err(Refusal::OwnProfile(name.clone()));
         }
         let own = if may_have_own { opening.profiles } else { BTreeMap::new() };
-        let (name, chosen) = match opening.profile {
-            Some(name) => (name, None),
-            None => {
-                let unit = caller.unit.clone();
-                let circumstances = Circumstances { program: opening.program, unit, groups: known.groups.clone() };
-                let choice = policy.select(&own, &context, &circumstances)?;
-                let told = choice.told();
-                (choice.name, told)
+        let (files, named, program) = (Arc::clone(&policy), opening.profile, opening.program);
+        let (unit, groups) = (caller.unit.clone(), known.groups);
+        let load = move || {
+            let (name, chosen) = match named {
+                Some(name) => (name, None),
+                None => {
+                    let circumstances = Circumstances { program, unit, groups: groups.clone() };
+                    let choice = files.select(&own, &context, &circumstances)?;
+                    let told = choice.told();
+                    (choice.name, told)
+                }
+            };
+            let selector = match name.starts_with('/') {
+                // Of those that came with the call; no file is opened.
+                true => ProfileSelector::File(PathBuf::from(&name)),
+                false => ProfileSelector::Name(name.clone()),
+            };
+            let mut profile = files.load(selector, &own, &context)?;
+            if name.starts_with('/') {
+                profile.protect(RawPath::from(PathBuf::from(name)));
             }
+            profile.learning = learns;
+            files.ceiling().cover(&mut profile, &context, &groups)?;
+            Ok::<_, Refusal>((profile, chosen))
         };
-        let selector = match name.starts_with('/') {
-            // Of those that came with the call; no file is opened.
-            true => ProfileSelector::File(PathBuf::from(&name)),
-            false => ProfileSelector::Name(name.clone()),
+        let (mut profile, chosen) = {
+            let turn = self.turn_of(caller.uid);
+            let _turn = turn.lock().await;
+            tokio::task::spawn_blocking(load).await.map_err(|_| StoreError::Ending)??
         };
-        let mut profile = policy.load(selector, &own, &context)?;
-        if name.starts_with('/') {
-            profile.protect(RawPath::from(PathBuf::from(name)));
-        }
-        profile.learning = learns;
-        policy.ceiling().cover(&mut profile, &context, &known.groups)?;
         publish::check(&profile, &opening.publish)?;
         for path in &self.setting.own {
             profile.protect(path.clone());
@@ -136,7 +147,13 @@ impl Core {
         };
         // Also where the caller names none: the supervisor refuses a home that leads elsewhere than the policy believes.
         let given = Given { publish: opening.publish, ssh_agent: opening.ssh_agent };
-        Ok((self.launch(kept, profile, home, ends, given).await?, chosen))
+        let live = self.launch(kept, profile, home, ends, given).await?;
+        let is_newest = Arc::ptr_eq(&policy, &self.policy.borrow());
+        if !is_newest {
+            // Read while it was built, when nobody knew of it.
+            self.impose(&live).await;
+        }
+        Ok((live, chosen))
     }
 
     fn new_id(&self) -> Result<SessionId, NoRandomness> {

@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     fn homes() -> [RawPath; 2] {
-        ["/home/alice".into(), "/srv/people/alice".into()]
+        ["/home/alice".into(), "/data/people/alice".into()]
     }
 
     fn path(effect: Effect, text: &str) -> Result<Meant, Refused> {
@@ -363,8 +363,8 @@ mod tests {
                 "/home/alice",
                 "/home/alice/**",
                 "/home/*/**",
-                "/srv/people/alice/**",
-                "/srv/**",
+                "/data/people/alice/**",
+                "/data/**",
             ] {
                 assert!(matches!(path(effect, text), Err(Refused::TooBroad(_))), "{text}");
             }

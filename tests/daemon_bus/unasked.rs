@@ -275,3 +275,25 @@ fn a_long_profile_takes_nobody_elses_time_and_one_user_waits_for_itself() {
         assert!(refused.into_iter().all(|one| refusal(one) == "TooMany"));
     });
 }
+
+#[test]
+fn a_ceiling_that_is_read_while_a_session_is_built_limits_its_answers() {
+    run(async {
+        let bus = PrivateBus::start();
+        let world = World::start(bus.address()).await;
+        let client = world.connect().await;
+        let body = (opening(),);
+        let building = async {
+            let mut supervisor = world.supervisor().await;
+            ceiling(&world, "[users]\nlifetimes = [\"attempt\", \"call\"]\n").await;
+            supervisor.build().await;
+            supervisor
+        };
+        let (opened, mut session) = tokio::join!(client.manager("OpenSession", &body), building);
+        opened.unwrap();
+        session.ask(1, "/srv/x").await;
+        world.until("a request", |core| waiting(core) == 1).await;
+        client.decide(1, "session").await.unwrap();
+        assert_eq!(session.granted().await.lifetime, Lifetime::Call);
+    });
+}
