@@ -447,7 +447,8 @@ mod tests {
         assert_eq!((found.len(), found.values().max()), (writers * records, Some(&1)));
         let sizes: Vec<u64> =
             names(&path).filter(|file| file.exists()).map(|file| file.metadata().unwrap().size()).collect();
-        assert!(sizes.len() >= 5 && sizes.iter().all(|&size| size <= limit + 8 * 2000), "{sizes:?}");
+        // A writer that stood still while others renamed the file ends its record where it had begun.
+        assert!(sizes.len() >= 5 && sizes.iter().all(|&size| size <= 2 * limit), "{sizes:?}");
     }
 
     #[test]
