@@ -176,8 +176,12 @@ fn control_groups(name: &str) -> Vec<PathBuf> {
 fn first_of(container: &Child, before: Option<i32>) -> PidFd {
     let pid = container.id();
     until("the system's first process", || {
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-        let child: i32 = children.split_whitespace().next()?.parse().ok()?;
+        let child_of = |pid: i32| -> Option<i32> {
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+            children.split_whitespace().next()?.parse().ok()
+        };
+        // Of the script's systemd-nspawn.
+        let child = child_of(child_of(pid.cast_signed())?)?;
         let name = fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
         (name.trim() == "systemd" && before != Some(child)).then(|| PidFd::open(child).ok())?
     })
@@ -196,7 +200,7 @@ impl System {
         let enter: String = groups.iter().map(|group| format!("echo $$ >{}/cgroup.procs; ", group.display())).collect();
         let boot = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/boot.sh");
         let container = Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "sh", "-c", &format!("{enter}exec \"$@\""), "sh"])
+            .args(["--mount", "--propagation", "private", "sh", "-c", &format!("{enter}exec setpriv --pdeathsig KILL \"$@\""), "sh"])
             .arg(boot)
             .arg(&run)
             .arg(&layers)
