@@ -200,7 +200,15 @@ impl System {
         let enter: String = groups.iter().map(|group| format!("echo $$ >{}/cgroup.procs; ", group.display())).collect();
         let boot = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/boot.sh");
         let container = Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "sh", "-c", &format!("{enter}exec setpriv --pdeathsig KILL \"$@\""), "sh"])
+            .args([
+                "--mount",
+                "--propagation",
+                "private",
+                "sh",
+                "-c",
+                &format!("{enter}exec setpriv --pdeathsig KILL \"$@\""),
+                "sh",
+            ])
             .arg(boot)
             .arg(&run)
             .arg(&layers)
