@@ -219,7 +219,10 @@ fn large(criterion: &mut Criterion) {
         .collect();
     let top = "schema = 1\n[profile]\nname = \"bench\"\nextends = [\"part-0\", \"part-1\", \"part-2\", \"part-3\", \"part-4\"]\n";
     files.insert(PathBuf::from("/etc/gated/profiles/bench.toml"), top.to_owned());
-    let floors: String = (0..100).map(|at| format!("[[floor]]\n{}", one_of_many(at * 7))).collect();
+    let floors: String = (0..100)
+        .map(|at| format!("[[floor]]\n{}", one_of_many(at * 7)))
+        .collect::<String>()
+        .replace("{workspace}", "/home/user/src/project");
     files.insert(PathBuf::from("/etc/gated/ceiling.toml"), format!("schema = 1\n{floors}"));
     let read = |file: &std::path::Path| files.get(file).cloned().ok_or_else(|| io::ErrorKind::NotFound.into());
     let context = Context {

@@ -118,7 +118,8 @@ fn store(criterion: &mut Criterion) {
         Ok(store) => store,
         Err(error) => panic!("{error}"),
     };
-    let holder = |number: u64| Holder { uid: 1000, profile: format!("profile-{number}") };
+    let holder =
+        |number: u64| Holder { uid: 1000 + u32::try_from(number).unwrap_or_default(), profile: "coder".to_owned() };
     let runtime = match tokio::runtime::Builder::new_current_thread().build() {
         Ok(runtime) => runtime,
         Err(error) => panic!("{error}"),
