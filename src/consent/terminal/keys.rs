@@ -2,6 +2,8 @@
 //! its kin send for the cursor (ECMA-48; xterm's "Control Sequences"). Pure. The bytes come from a keyboard, or are a
 //! terminal's reply to what a tool wrote before: strings and sequences that are no keys mean nothing.
 
+use super::sequences::{self, Keyed};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Character(char),
@@ -25,80 +27,35 @@ pub enum Key {
     Leave,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum At {
-    #[default]
-    Text,
-    /// Within a character of UTF-8.
-    Character(Vec<u8>),
-    Escape,
-    /// After `ESC [`, with the parameters so far.
-    Sequence(Vec<u8>),
-    /// After `ESC O`.
-    Single,
-    /// Within OSC, DCS, APC, PM or SOS, up to ST or BEL.
-    String,
-    StringEscape,
-}
-
 /// Reads bytes as they come.
-#[derive(Clone, Debug, Default)]
-pub struct Keys {
-    at: At,
-}
+pub type Keys = sequences::Keys<Key>;
 
-/// Bytes of parameters that can matter.
-const PARAMETERS: usize = 8;
+impl Keyed for Key {
+    const LEAVE: Key = Key::Leave;
 
-impl Keys {
-    pub fn read(&mut self, bytes: &[u8]) -> Vec<Key> {
-        bytes.iter().filter_map(|byte| self.step(*byte)).collect()
+    fn character(character: char) -> Key {
+        Key::Character(character)
     }
 
-    /// Whether more bytes may belong to the last one.
-    pub fn is_within(&self) -> bool {
-        self.at != At::Text
+    fn cancels(byte: u8) -> bool {
+        // SUB.
+        byte == 0x1a
     }
 
-    /// Nothing came for a while: an Escape that stands alone was the key.
-    pub fn pause(&mut self) -> Option<Key> {
-        (std::mem::take(&mut self.at) == At::Escape).then_some(Key::Leave)
+    fn plain(byte: u8) -> Option<Key> {
+        plain(byte)
     }
 
-    fn step(&mut self, byte: u8) -> Option<Key> {
-        let (at, key) = match (std::mem::take(&mut self.at), byte) {
-            // CAN and SUB end any sequence.
-            (_, 0x18 | 0x1a) => (At::Text, None),
-            (At::String, 0x1b) => (At::StringEscape, None),
-            (At::String, 0x07) | (At::StringEscape, b'\\') => (At::Text, None),
-            (At::String, _) => (At::String, None),
-            (_, 0x1b) => (At::Escape, None),
-            (At::Escape | At::StringEscape, b'[') => (At::Sequence(Vec::new()), None),
-            (At::Escape | At::StringEscape, b']' | b'P' | b'X' | b'^' | b'_') => (At::String, None),
-            (At::Escape, b'O') => (At::Single, None),
-            (At::Escape, byte) => (At::Text, with_alt(byte)),
-            (At::StringEscape, _) => (At::Text, None),
-            (At::Single, byte) => (At::Text, cursor(byte, false)),
-            (At::Sequence(parameters), 0x40..=0x7e) => (At::Text, sequence(&parameters, byte)),
-            (At::Sequence(mut parameters), _) => {
-                if parameters.len() < PARAMETERS {
-                    parameters.push(byte);
-                }
-                (At::Sequence(parameters), None)
-            }
-            (At::Character(mut begun), 0x80..=0xbf) => {
-                begun.push(byte);
-                match std::str::from_utf8(&begun) {
-                    Ok(text) => (At::Text, text.chars().next().map(Key::Character)),
-                    Err(error) if error.error_len().is_none() => (At::Character(begun), None),
-                    Err(_) => (At::Text, None),
-                }
-            }
-            (At::Text | At::Character(_), 0xc2..=0xf4) => (At::Character(vec![byte]), None),
-            (At::Text | At::Character(_), byte) => (At::Text, plain(byte)),
-        };
-        self.at = at;
-        key
+    fn with_alt(byte: u8) -> Option<Key> {
+        with_alt(byte)
+    }
+
+    fn single(byte: u8) -> Option<Key> {
+        cursor(byte, false)
+    }
+
+    fn sequence(parameters: &[u8], last: u8) -> Option<Key> {
+        sequence(parameters, last)
     }
 }
 

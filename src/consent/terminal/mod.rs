@@ -13,6 +13,7 @@ pub mod draw;
 mod editing;
 pub mod editor;
 pub mod keys;
+pub mod sequences;
 pub mod tty;
 
 use std::cell::{Cell, RefCell};
