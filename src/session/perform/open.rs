@@ -110,14 +110,15 @@ impl Run<'_> {
         if kind == Kind::Acting {
             return Err(Errno::ACCES.into());
         }
-        let (permit, there) = self.permit_open(place, path, how, approvals)?;
+        let there = file_type(place);
+        let permit = self.permit_open(place, path, how, there, approvals)?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
-        if there && opens_without_creating(place, how) {
+        if there == Some(FileType::RegularFile) && has(how, libc::O_CREAT) && opens_without_creating(place, how) {
             return self.open_existing(place, how, &permit, approvals);
         }
         self.check_room(how)?;
-        let is_fifo_now = is_fifo(place);
-        let _waits = is_fifo_now.then(|| self.performer.waiting.one_more()).transpose()?;
+        let is_fifo_now = there == Some(FileType::Fifo);
+        let _waits = is_fifo_now.then(|| self.waits()).transpose()?;
         if !has(how, libc::O_CREAT) {
             self.still_wanted()?;
             let opened = sys::openat2(place.directory.as_fd(), &place.name, how)?;
@@ -127,14 +128,13 @@ impl Run<'_> {
             // It may wait for a reader, which is nobody's turn; and nothing is made.
             return self.open_existing(place, how, &permit, approvals);
         }
-        // Of what is made here nothing has to be read by consent, of what was there already perhaps.
-        let fresh = reads_too(how)
-            && self.reads().is_some()
-            && statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).is_err();
+        // Of what is made here nothing has to be read by consent, of what was there already perhaps; and what is made waits for
+        // nobody.
+        let fresh = there.is_none();
         let exclusive = if fresh { libc::O_EXCL as u64 } else { 0 };
         self.take_umask()?;
         let opened = self.in_turn(Turn::Shared, &[place], approvals, || {
-            if is_fifo(place) && !has(how, libc::O_EXCL) {
+            if !fresh && !has(how, libc::O_EXCL) && file_type(place) == Some(FileType::Fifo) {
                 return Err(Halt::Again);
             }
             let flagged = OpenHow { flags: how.flags | exclusive, ..how };
@@ -187,23 +187,20 @@ impl Run<'_> {
         }
     }
 
-    /// The permit, and whether a regular file was seen there by an open that would create one.
+    /// The permit. `there` is what was seen at the name.
     fn permit_open(
         &self,
         place: &Place,
         path: RawPath,
         how: OpenHow,
+        there: Option<FileType>,
         approvals: &mut Approvals,
-    ) -> Result<(Permit, bool), Halt> {
-        let creates = has(how, libc::O_CREAT);
-        let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
-        let mut is_file = false;
-        if creates && !self.judge().scratch().covers(&path, None) {
-            match statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
-                Err(_) => operation = Operation::Create,
-            }
-        }
+    ) -> Result<Permit, Halt> {
+        let operation = match there {
+            None if has(how, libc::O_CREAT) => Operation::Create,
+            _ if has(how, libc::O_TRUNC) => Operation::Truncate,
+            _ => Operation::OpenWrite,
+        };
         // Whether the name is there may change at any time, and a file that stands where a directory is expected, such as a
         // `.git` that names another, speaks for all that is guarded below.
         let mut wanted = vec![Wanted::new(operation, path.clone()).reaching(Reach::Below)];
@@ -211,8 +208,7 @@ impl Run<'_> {
             // Asked before anything is cut; by its other names it is judged once it is open.
             wanted.push(Wanted::reading(path, false));
         }
-        let permit = self.judge().permit(self.target, &wanted, approvals, || foresee::open(place, how))?;
-        Ok((permit, is_file))
+        self.judge().permit(self.target, &wanted, approvals, || foresee::open(place, how))
     }
 
     /// `O_TMPFILE`: a file without a name in this directory.
@@ -273,7 +269,7 @@ impl Run<'_> {
         let creating = u64::from((libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) as u32);
         let how = OpenHow { flags: how.flags & !creating, mode: 0, resolve: 0 };
         let kind = FileType::from_raw_mode(fstat(&object.handle).map_err(Errno::from)?.st_mode);
-        let _waits = (kind == FileType::Fifo).then(|| self.performer.waiting.one_more()).transpose()?;
+        let _waits = (kind == FileType::Fifo).then(|| self.waits()).transpose()?;
         let mut name = Decimal::default();
         let opened = sys::openat2(CWD.as_fd(), name.of(object.handle.as_raw_fd()), how)?;
         self.hand_over_judged(opened, how, &permit, approvals)
@@ -425,9 +421,10 @@ const BY_THE_KERNEL: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT | libc:
 
 const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
 
-fn is_fifo(place: &Place) -> bool {
+/// What stands there now, a link itself.
+fn file_type(place: &Place) -> Option<FileType> {
     let stat = statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+    stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
 /// The directory in which the last component of a path is looked up.
