@@ -44,6 +44,9 @@ def main():
     rows = chosen(workloads.ALL, args.only)
     wanted = chosen(modes.ALL, args.modes)
     store = results.Store(args.results)
+    rows, reasons = workloads.usable(rows)
+    for key, reason in reasons.items():
+        print(f"not run: {key}: {reason}", flush=True)
     with measure.Stage(args.binaries.resolve()) as stage:
         wanted = modes.usable(wanted, stage)
         for row in rows:

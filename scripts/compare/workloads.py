@@ -5,9 +5,13 @@
 
 import os
 import random
+import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Callable
+
+import inputs
 
 REPOSITORY_FILES = 3000
 REMOVED_FILES = 8000
@@ -28,6 +32,12 @@ class Workload:
     # The figure is what comes on top of bare.
     in_milliseconds: bool = False
     timed_inside: bool = True
+    # How often it is run for one figure, the median.
+    repeats: int = 1
+    # What is fetched before, as root.
+    needs: Callable = lambda: None
+    # Programs, and the Debian packages that have them.
+    programs: dict = field(default_factory=dict)
 
 
 def shell(script):
@@ -132,14 +142,87 @@ def said_much(folder):
     return "" if size > 1000 else f"it printed {size} bytes"
 
 
-STARTS = 20
+def said_passed(folder):
+    return "" if b"180 passed" in (folder / "stdout.txt").read_bytes() else "not all tests passed"
+
+
+def crate(folder):
+    shutil.copytree(inputs.CACHE / "crate", folder, symlinks=True, dirs_exist_ok=True)
+
+
+def npm_project(folder):
+    shutil.copytree(inputs.CACHE / "npm" / "project", folder, dirs_exist_ok=True)
+    shutil.copytree(inputs.CACHE / "npm" / "cache", folder / "cache")
+
+
+def environment_of_python(folder):
+    quiet("/usr/bin/python3", "-m", "venv", "--without-pip", str(folder / "venv"))
+
+
+def suite(folder):
+    shutil.copy(Path(__file__).parent / "inside" / "test_compared.py", folder)
+
+
+def installed(folder):
+    there = len(list(folder.glob("venv/lib/python3*/site-packages/*.dist-info")))
+    return "" if there == len(inputs.WHEELS) else f"{there} packages are installed"
+
+
+PIP = f"""
+/usr/bin/python3 -m pip --python venv/bin/python --disable-pip-version-check --no-cache-dir -q \
+    install --no-index --no-deps --find-links {inputs.CACHE}/wheels {" ".join(inputs.WHEELS)}
+"""
+NPM = "npm ci --offline --ignore-scripts --no-audit --no-fund --cache cache"
+PYTEST = "/usr/bin/python3 -m pytest -q -p no:cacheprovider test_compared.py"
+
+
+def times(count, command):
+    return shell(f"i=0; while [ $i -lt {count} ]; do {command}; i=$((i+1)); done")
+
+
 ALL = [
-    Workload("start", "start and end of `true`", lambda stage: ["/bin/true"], target=8, in_milliseconds=True, timed_inside=False),
-    Workload("execs", "500 execs by a shell", shell("i=0; while [ $i -lt 500 ]; do /bin/true; i=$((i+1)); done"), target=1.2),
+    Workload("start", "start and end of `true`", lambda stage: ["/bin/true"], target=8, in_milliseconds=True, timed_inside=False,
+             repeats=15),
+    Workload("execs", "500 execs by a shell", times(500, "/bin/true"), target=1.2),
     Workload("files", "create, chmod, rename, unlink 3,000 files", python("files.py", "3000"), target=2.0),
     Workload("rm", "`rm -rf` of 8,000 files", shell("rm -rf tree"), to_be_removed, absent("tree"), target=2.5, scratch_target=1.8),
-    Workload("git", "git clone of 3,000 files, status, commit", shell(CLONE), repository, present("clone/part9"), target=1.2),
-    Workload("grep", "`grep -r` over 6,000 files", shell("grep -r kernel tree"), searched, said_much, target=1.02),
-    Workload("make", "`make -j2` of 40 C files", shell("make -s -j2"), c_files, present("program"), target=1.05),
-    Workload("tar", "tar extraction of 3,000 files", shell("tar -xf tree.tar"), archive, present("tree/part9"), target=1.5, scratch_target=1.25),
+    Workload("git", "`git clone` of 3,000 files, status, commit", shell(CLONE), repository, present("clone/part9"), target=1.2,
+             programs={"git": "git"}),
+    Workload("grep", "`grep -r` over 6,000 files, 5 times", times(5, "grep -r kernel tree"), searched, said_much, target=1.02),
+    Workload("make", "`make -j2` of 40 C files", shell("make -s -j2"), c_files, present("program"), target=1.05,
+             programs={"make": "make", "cc": "gcc"}),
+    Workload("tar", "extraction of 3,000 files by tar", shell("tar -xf tree.tar"), archive, present("tree/part9"), target=1.5,
+             scratch_target=1.25, programs={"tar": "tar"}),
+    Workload("cargo", "`cargo build` of a crate with dependencies", shell("/usr/bin/cargo build --offline -j2"), crate,
+             present("target/debug/compared"), target=1.05, needs=inputs.crate, programs={"/usr/bin/cargo": "cargo"}),
+    Workload("npm", "`npm ci` from a local cache", shell(NPM), npm_project, present("node_modules/express", "node_modules/mocha"),
+             target=1.15, needs=inputs.npm, programs={"npm": "npm"}),
+    Workload("pip", "`pip install` of ten wheels", shell(PIP), environment_of_python, installed, target=1.15, needs=inputs.wheels,
+             programs={"/usr/lib/python3/dist-packages/pip": "python3-pip"}),
+    Workload("pytest", "Python test suite with subprocesses", shell(PYTEST), suite, said_passed, target=1.05,
+             programs={"py.test-3": "python3-pytest"}),
+    Workload("sqlite", "SQLite, 300 inserts with fsync, rollback journal", python("inserts.py", "300", "DELETE"), check=present("data.sqlite"),
+             target=1.02),
+    Workload("wal", "SQLite, 1,000 inserts with fsync, WAL", python("inserts.py", "1000", "WAL"), check=present("data.sqlite"),
+             target=1.02),
+    Workload("loopback", "20,000 Redis-style round trips over loopback", python("loopback.py", "20000"), target=1.02),
+    Workload("find", "`find` over 6,000 files, 20 times", times(20, "find tree -type f -size +1k"), searched, said_much, target=1.02),
+    Workload("rg", "`rg` over 6,000 files, 10 times", times(10, "rg kernel tree"), searched, said_much, target=1.02,
+             programs={"rg": "ripgrep"}),
 ]
+
+
+def usable(wanted):
+    """Those whose programs and inputs are there, and what to say of the others."""
+    there, reasons = [], {}
+    for row in wanted:
+        lacks = sorted({package for program, package in row.programs.items()
+                        if not (Path(program).exists() if program.startswith("/") else shutil.which(program))})
+        try:
+            if lacks:
+                raise inputs.Missing(f"apt-get install {' '.join(lacks)}")
+            row.needs()
+            there.append(row)
+        except inputs.Missing as missing:
+            reasons[row.key] = str(missing)
+    return there, reasons
