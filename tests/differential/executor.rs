@@ -248,6 +248,11 @@ impl Executor {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             return format!("-{}", self.wrong.errno(name, errno_name(errno)));
         }
+        if name == "openat2" && is_for_the_caller_alone(result as i32) {
+            // SAFETY: the descriptor was just made, and nobody else knows it.
+            unsafe { libc::close(result as i32) };
+            return "-ENOSYS".to_owned();
+        }
         if matches!(name.as_str(), "open" | "openat" | "openat2" | "creat") {
             return format!("{result} {}", describe(result as i32, self.wrong));
         }
@@ -284,6 +289,28 @@ impl Executor {
         }
         out
     }
+}
+
+/// What openat2(2) does not open in a session, a difference by design that both sides are to show alike: path handles, the
+/// files of procfs, and devices that depend on who opens them.
+fn is_for_the_caller_alone(fd: i32) -> bool {
+    const PROC: i64 = 0x9fa0;
+    let is_handle = nix::fcntl::OFlag::from_bits_retain(
+        // SAFETY: F_GETFL takes no memory.
+        unsafe { libc::fcntl(fd, libc::F_GETFL) },
+    )
+    .contains(nix::fcntl::OFlag::O_PATH);
+    // SAFETY: the descriptor is open for as long as it is borrowed.
+    let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    let stat = rustix::fs::fstat(file).expect("fstat of what was just opened");
+    let on_proc = rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == PROC);
+    let memory_device = rustix::fs::major(stat.st_rdev) == 1;
+    is_handle
+        || match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+            rustix::fs::FileType::RegularFile => on_proc,
+            rustix::fs::FileType::CharacterDevice => !memory_device,
+            _ => false,
+        }
 }
 
 /// Steps up to and with the `end` that closes an open block; all if there is none.
