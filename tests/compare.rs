@@ -41,7 +41,9 @@ fn kept(modes: &[(&str, &[f64])]) -> String {
 }
 
 fn line_of<'a>(page: &'a str, row: &str) -> &'a str {
-    page.lines().find(|line| line.starts_with('|') && line.contains(row)).unwrap_or_else(|| panic!("no row {row} in:\n{page}"))
+    page.lines()
+        .find(|line| line.starts_with('|') && line.contains(row))
+        .unwrap_or_else(|| panic!("no row {row} in:\n{page}"))
 }
 
 #[test]
@@ -86,14 +88,21 @@ fn the_page_judges_medians_of_ratios_and_gives_reasons_instead_of_figures() {
     fs::write(Path::new(&place).join("git.json"), slow).expect("write");
     let fast = kept(&[("bare", &[1.0]), ("gated", &[1.4]), ("scratch", &[1.3]), ("sandlock", &[1.5])]);
     let reason = r#", "firejail": {"reason": "it `fell` | down", "date": "2030-01-02"}}"#;
-    fs::write(Path::new(&place).join("tar.json"), format!("{}{reason}", fast.strip_suffix('}').expect("an object"))).expect("write");
+    fs::write(Path::new(&place).join("tar.json"), format!("{}{reason}", fast.strip_suffix('}').expect("an object")))
+        .expect("write");
     succeeded(&["--report", "--results", &place, "--docs", &place]);
     let page = fs::read_to_string(page).expect("the page");
     let git = line_of(&page, "`git clone`");
     assert!(git.contains("| 1.30 |") && git.contains("1.2 **FAIL**") && git.ends_with("| **no** |"), "{git}");
     let tar = line_of(&page, "by tar");
-    assert!(tar.contains("1.5 pass, scratch 1.25 **FAIL**") && tar.contains("| cannot |") && tar.ends_with("| yes |"), "{tar}");
-    assert!(page.contains("* firejail cannot do *extraction of 3,000 files by tar* here: `it 'fell' \\| down`"), "{page}");
+    assert!(
+        tar.contains("1.5 pass, scratch 1.25 **FAIL**") && tar.contains("| cannot |") && tar.ends_with("| yes |"),
+        "{tar}"
+    );
+    assert!(
+        page.contains("* firejail cannot do *extraction of 3,000 files by tar* here: `it 'fell' \\| down`"),
+        "{page}"
+    );
     assert!(page.contains("2030-01-01 to 2030-01-02") && page.ends_with("written by hand, at the end\n"), "{page}");
 }
 
@@ -101,7 +110,18 @@ fn the_page_judges_medians_of_ratios_and_gives_reasons_instead_of_figures() {
 fn a_sandbox_that_is_not_there_is_told_with_what_to_install() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let place = directory.path().display().to_string();
-    let output = compare(&["--only", "start", "--rounds", "1", "--modes", "bare,gated", "--results", &place, "--binaries", &place]);
+    let output = compare(&[
+        "--only",
+        "start",
+        "--rounds",
+        "1",
+        "--modes",
+        "bare,gated",
+        "--results",
+        &place,
+        "--binaries",
+        &place,
+    ]);
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(out.contains(&format!("not compared: gated: no gated-run in {place}: make build")), "{out}");
     assert!(!compare(&["--only", "nonsense"]).status.success());

@@ -6,6 +6,7 @@ processes took for all of theirs, over their number.
 
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import time
@@ -74,11 +75,9 @@ class Running:
 
     def __init__(self, stage, mode, folder, processes, loops, directory="."):
         program = ["/usr/bin/python3", "-I", "-S", str(stage.programs / "operations.py"), directory, str(processes), str(loops)]
-        identity = {} if mode.as_root else {"user": stage.uid, "group": stage.gid, "extra_groups": []}
         self.start = time.monotonic()
-        self.process = subprocess.Popen(
-            mode.command(stage, folder, program), cwd=folder, env=stage.environment(), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **identity,
+        self.process = stage.start(
+            mode, folder, program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def line(self):
@@ -104,7 +103,7 @@ class Running:
 
     def kill(self):
         if self.process.poll() is None:
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.communicate()
 
 

@@ -13,7 +13,7 @@ def first_line(*argv):
     except (OSError, subprocess.SubprocessError):
         return ""
     lines = (said.stdout + said.stderr).strip().splitlines()
-    return lines[0].strip() if lines else ""
+    return " ".join(lines[0].split()) if lines else ""
 
 
 def processor():
@@ -35,10 +35,9 @@ def describe(binaries, place):
     root = Path(__file__).resolve().parents[2]
     return {
         "processor": f"{processor()}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores",
-        "virtual": first_line("systemd-detect-virt") or "unknown",
         "memory": memory(),
         "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
-        "file system": first_line("findmnt", "-n", "-o", "FSTYPE,OPTIONS", "-T", place),
+        "file system": first_line("findmnt", "-n", "-o", "FSTYPE,OPTIONS", "-T", str(place)),
         "load before": " ".join(f"{load:.1f}" for load in os.getloadavg()),
         "gated": first_line(str(binaries / "gated-run"), "--version") + " at " + first_line(
             "git", "-c", f"safe.directory={root}", "-C", str(root), "describe", "--always", "--dirty"),

@@ -6,16 +6,18 @@ A stage is one run's directories, and its user, whom only the stage's own mount 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 import traceback
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Not below /tmp, which some sandboxes replace.
-PLACE = "/var/tmp"
+# Not below /tmp, which some sandboxes replace, nor below /var, where firejail lets nothing be executed.
+PLACE = Path("/srv")
 SLOWEST = 120
 
 
@@ -105,40 +107,65 @@ class Stage:
         os.sync()
         return folder
 
-    def run(self, row, mode):
+    @contextmanager
+    def folder(self, row):
+        """A fresh folder that is removed at the end."""
         folder = self.fresh(row)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def run(self, row, mode, folder=None):
+        """One run, in this folder or a fresh one."""
+        if folder is None:
+            with self.folder(row) as folder:
+                return self.run(row, mode, folder)
         try:
             argv = row.argv(self)
             if row.timed_inside:
                 argv = ["/usr/bin/python3", "-I", "-S", str(self.programs / "timed.py"), *argv]
-            command = mode.command(self, folder, argv)
-            identity = {} if mode.as_root else {"user": self.uid, "group": self.gid, "extra_groups": []}
             runs = []
             for _ in range(row.repeats):
-                start = time.monotonic()
-                try:
-                    done = subprocess.run(
-                        command, cwd=folder, env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True,
-                        timeout=SLOWEST, **identity,
-                    )
-                except subprocess.TimeoutExpired:
-                    raise Failed(f"did not end within {SLOWEST} s") from None
-                whole = time.monotonic() - start
-                runs.append(Run(self.outcome(row, folder, done, whole), whole))
+                # What another run said, in a folder that serves for several.
+                (folder / "took.json").unlink(missing_ok=True)
+                status, output, whole = self.done(mode, folder, argv)
+                runs.append(Run(self.outcome(row, folder, status, output, whole), whole))
             return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        except Failed as failed:
+            raise Failed(str(failed).replace(f"{folder}/", "").replace(str(folder), ".")) from None
+
+    def start(self, mode, folder, argv, **streams):
+        """A process group of its own, by the user if the mode does not need root."""
+        identity = {} if mode.as_root else {"user": self.uid, "group": self.gid, "extra_groups": []}
+        return subprocess.Popen(
+            mode.command(self, folder, argv), cwd=folder, env=self.environment(), start_new_session=True, **streams, **identity
+        )
+
+    def done(self, mode, folder, argv):
+        """Status, output and seconds of a command in a mode."""
+        begin = time.monotonic()
+        process = self.start(mode, folder, argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            output, _ = process.communicate(timeout=SLOWEST)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise Failed(f"did not end within {SLOWEST} s") from None
+            raise
+        return process.returncode, output, time.monotonic() - begin
 
     @staticmethod
-    def outcome(row, folder, done, whole):
+    def outcome(row, folder, status, output, whole):
         """The seconds of a run that did its work; otherwise what it complained of."""
         if not row.timed_inside:
-            if done.returncode != 0:
-                raise Failed(complaint(done.stderr + done.stdout) or f"status {done.returncode}")
+            if status != 0:
+                raise Failed(complaint(output) or f"status {status}")
             return whole
         took = folder / "took.json"
         if not took.exists():
-            raise Failed(complaint(done.stderr + done.stdout) or f"status {done.returncode}, and no word from inside")
+            raise Failed(complaint(output) or f"status {status}, and no word from inside")
         told = json.loads(took.read_text())
         if told["status"] != 0:
             raise Failed(complaint((folder / "stderr.txt").read_bytes()) or f"status {told['status']}")
@@ -160,19 +187,20 @@ def warm(stage, modes):
     folder = Path(tempfile.mkdtemp(prefix="work.", dir=stage.path))
     os.chown(folder, stage.uid, stage.gid)
     for mode in modes:
-        identity = {} if mode.as_root else {"user": stage.uid, "group": stage.gid, "extra_groups": []}
-        subprocess.run(
-            mode.command(stage, folder, ["/usr/bin/python3", "-c", "pass"]), cwd=folder, env=stage.environment(),
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=SLOWEST, check=False, **identity,
-        )
+        stage.done(mode, folder, ["/usr/bin/python3", "-c", "pass"])
 
 
 def row(stage, workload, modes, rounds):
     """By mode, what each round came to: a list of runs, or the reason why there is none."""
+    with stage.folder(workload) if workload.reads_only else nullcontext() as folder:
+        return in_turn(stage, workload, modes, rounds, folder)
+
+
+def in_turn(stage, workload, modes, rounds, folder):
     outcomes = {mode.key: [] for mode in modes}
     # Not counted: it finds cold caches.
     try:
-        stage.run(workload, modes[0])
+        stage.run(workload, modes[0], folder)
     except Failed as failed:
         outcomes[modes[0].key] = str(failed)
     for number in range(rounds):
@@ -182,7 +210,7 @@ def row(stage, workload, modes, rounds):
             if isinstance(outcomes[mode.key], str):
                 continue
             try:
-                outcomes[mode.key].append(stage.run(workload, mode))
+                outcomes[mode.key].append(stage.run(workload, mode, folder))
             except Failed as failed:
                 outcomes[mode.key] = str(failed)
     return outcomes
