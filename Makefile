@@ -43,7 +43,7 @@ profiledir     := $(docdir)/profiles
 schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak bench lint advisories docs install uninstall clean help
+.PHONY: run build test soak bench compare growth lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -64,6 +64,16 @@ soak: ## Run random file calls bare and under gated for a long time, and compare
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
 	scripts/install-packages.sh bench
 	scripts/bench.sh
+
+compare: ## Run workloads bare, under gated and under other sandboxes, and write docs/performance.md (as root, or with sudo)
+	scripts/install-packages.sh compare
+	$(CARGO) build --release --locked
+	scripts/compare.sh --binaries $(RELEASE)
+
+growth: ## Measure what more sessions, processes, files and rules cost, for docs/performance.md (as root, or with sudo)
+	scripts/install-packages.sh compare
+	$(CARGO) build --release --locked
+	scripts/compare.sh --growth --binaries $(RELEASE)
 
 lint: $(TOOLS)/bin/cargo-deny ## Formatting, clippy, licences and sources of the dependencies
 	$(CARGO) fmt --check

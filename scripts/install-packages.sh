@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that something here needs, and nothing that is there already.
-#   scripts/install-packages.sh run|bench|test
+#   scripts/install-packages.sh run|bench|compare|test
 # Each line of a list is PACKAGE:PROBE; the package counts as there if the command or file PROBE is. Ends with 1, saying
 # what to install, if something is still missing.
 set -eu
@@ -17,6 +17,21 @@ $run
 dbus-daemon:dbus-daemon
 iproute2:/sbin/ip
 nftables:/sbin/nft
+"
+# Debian's cargo is what is measured, since everybody can execute it.
+compare="
+$run
+util-linux:unshare
+util-linux:findmnt
+make:make
+tar:tar
+cargo:/usr/bin/cargo
+npm:npm
+python3-pip:/usr/lib/python3/dist-packages/pip
+python3-pytest:py.test-3
+ripgrep:rg
+bubblewrap:bwrap
+firejail:firejail
 "
 test="
 $run
@@ -83,8 +98,9 @@ notify-osd:/usr/share/glib-2.0/schemas/com.canonical.NotifyOSD.gschema.xml
 case "${1-}" in
     run) wanted=$run ;;
     bench) wanted=$bench ;;
+    compare) wanted=$compare ;;
     test) wanted=$test ;;
-    *) echo "usage: $0 run|bench|test" >&2; exit 2 ;;
+    *) echo "usage: $0 run|bench|compare|test" >&2; exit 2 ;;
 esac
 
 # Whether a probe finds what it looks for. `python3 -m venv` needs the module ensurepip, which Debian packages apart.

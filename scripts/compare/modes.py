@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
+import inputs
+
 
 @dataclass
 class Mode:
@@ -42,14 +44,15 @@ path = ["{workspace}/**"]
 """
 
 
-def gated(name, scratch=""):
+def profile(name, scratch=""):
+    return PROFILE.format(name=name, scratch=scratch)
+
+
+def gated(name):
     def command(stage, folder, argv):
-        profile = stage.path / f"{name}.toml"
-        if not profile.exists():
-            profile.write_text(PROFILE.format(name=name, scratch=scratch))
         return [
             str(stage.binaries / "gated-run"), "--embedded", "--consent", "none", "--user", stage.user,
-            "--audit", str(stage.path / "audit.jsonl"), "--profile", str(profile), "--", *argv,
+            "--audit", str(stage.path / "audit.jsonl"), "--profile", str(stage.path / f"{name}.toml"), "--", *argv,
         ]
 
     return command
@@ -75,6 +78,25 @@ def firejail(stage, folder, argv):
     ]
 
 
+# What is not Debian's is looked for here: in the cache, for everybody to execute.
+SANDLOCK = inputs.CACHE / "sandlock/bin/python3"
+NONO = inputs.CACHE / "nono/bin/nono"
+
+
+def sandlock(kind):
+    def command(stage, folder, argv):
+        return [str(SANDLOCK), "-I", str(stage.programs / "sandlock_run.py"), kind, str(folder), *argv]
+
+    return command
+
+
+def no_sandlock(stage):
+    if SANDLOCK.exists():
+        return ""
+    place = SANDLOCK.parents[1]
+    return f"no {SANDLOCK}: python3 -m venv {place} && {place}/bin/pip install sandlock"
+
+
 def command_of(name, package):
     return lambda stage: "" if shutil.which(name) else f"no {name}: apt-get install {package}"
 
@@ -82,18 +104,25 @@ def command_of(name, package):
 ALL = [
     Mode("bare", "bare", lambda stage, folder, argv: argv),
     Mode("gated", "gated", gated("workspace"), no_gated, as_root=True),
-    Mode("scratch", "gated, scratch", gated("scratch", SCRATCH), no_gated, as_root=True),
+    Mode("scratch", "gated, scratch", gated("scratch"), no_gated, as_root=True),
     Mode("bubblewrap", "bubblewrap", bubblewrap, command_of("bwrap", "bubblewrap")),
     Mode("firejail", "firejail", firejail, command_of("firejail", "firejail")),
+    Mode("sandlock", "sandlock", sandlock("landlock"), no_sandlock),
+    Mode("sandlock-cow", "sandlock, copy on write", sandlock("cow"), no_sandlock),
+    Mode("sandlock-policy", "sandlock, policy function", sandlock("policy"), no_sandlock),
 ]
 
 
+def by_key(key):
+    return next(mode for mode in ALL if mode.key == key)
+
+
+PROFILES = {"workspace": "", "scratch": SCRATCH}
+
+
 def usable(wanted, stage):
-    there = []
-    for mode in wanted:
-        reason = mode.missing(stage)
-        if reason:
-            print(f"not compared: {mode.title}: {reason}", flush=True)
-        else:
-            there.append(mode)
-    return there
+    """Those that are installed, and by title what the others lack."""
+    for name, scratch in PROFILES.items():
+        (stage.path / f"{name}.toml").write_text(profile(name, scratch))
+    reasons = {mode.title: mode.missing(stage) for mode in wanted}
+    return [mode for mode in wanted if not reasons[mode.title]], {title: reason for title, reason in reasons.items() if reason}
