@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -70,41 +71,57 @@ class Runner:
 
 
 def compare(runner, units):
-    """Runs all units and tells of each as it ends."""
-    suite, profile, accepted = runner.suite, runner.profile, runner.options.accepted
-    tally = Tally(suite.name, profile)
-    with concurrent.futures.ThreadPoolExecutor(runner.options.jobs) as pool:
-        for unit, rounds in pool.map(runner.unit, units):
-            first = rounds[0]
-            for side in places.SIDES:
-                tally.seconds[side] += first[side][1]
-            tests = {test for pair in rounds for side in places.SIDES for test in pair[side][0]}
-            told = []
-            if not tests:
-                tally.failures.append(f"{unit}: no result on either side")
-                told.append(tally.failures[-1])
-            for test in sorted(tests):
-                seen = [tuple(pair[side][0].get(test, ABSENT) for side in places.SIDES) for pair in rounds]
-                tally.add(test, *seen[-1])
-                accepted.saw(suite.name, profile, test)
-                line = f"{test}: " + "; ".join(f"bare {bare}, inside {inside}" for bare, inside in seen)
-                differing = [pair for pair in seen if pair[0] != pair[1]]
-                wrong = [pair for pair in differing if not accepted.takes(suite.name, profile, test, *pair)]
-                if not wrong:
-                    if differing:
-                        tally.accepted.append(line)
-                # The same difference in every round, with the bare side as steady as that: it is the session's.
-                elif len({bare for bare, _ in seen}) == 1 and len(wrong) > 1:
-                    tally.failures.append(line)
-                    told.append(line)
-                else:
-                    tally.unstable.append(line)
-                    told.append(f"unstable: {line}")
-            seconds = ", ".join(f"{side} {first[side][1]:.1f} s" for side in places.SIDES)
-            print(f"  {suite.name} {profile} {unit}: {len(tests)} tests, {seconds}", flush=True)
-            for line in told:
-                print(f"    {line}", flush=True)
+    """Runs all units and tells of each as it ends; of those that ended, if it is told to stop."""
+    tally = Tally(runner.suite.name, runner.profile)
+    pool = concurrent.futures.ThreadPoolExecutor(runner.options.jobs)
+    running = [pool.submit(runner.unit, unit) for unit in units]
+    try:
+        for done in concurrent.futures.as_completed(running):
+            add(runner, tally, *done.result())
+    except KeyboardInterrupt:
+        places.STOPPED.set()
+        print("stopping", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
     return tally
+
+
+def add(runner, tally, unit, rounds):
+    """What one unit came to."""
+    suite, profile, accepted = runner.suite, runner.profile, runner.options.accepted
+    first = rounds[0]
+    for side in places.SIDES:
+        tally.seconds[side] += first[side][1]
+    tests = {test for pair in rounds for side in places.SIDES for test in pair[side][0]}
+    told = []
+    for test in sorted(tests):
+        seen = [tuple(pair[side][0].get(test, ABSENT) for side in places.SIDES) for pair in rounds]
+        tally.add(test, *seen[-1])
+        accepted.saw(suite.name, profile, test)
+        line = f"{test}: " + "; ".join(f"bare {bare}, inside {inside}" for bare, inside in seen)
+        differing = [pair for pair in seen if pair[0] != pair[1]]
+        wrong = [pair for pair in differing if not accepted.takes(suite.name, profile, test, *pair)]
+        if not wrong:
+            if differing:
+                tally.accepted.append(line)
+        # The same difference in more than one round, with the bare side as steady as that: it is the session's.
+        elif len({bare for bare, _ in seen}) == 1 and len(wrong) > 1:
+            tally.failures.append(line)
+            told.append(line)
+        else:
+            tally.unstable.append(line)
+            told.append(f"unstable: {line}")
+    if not tests and not suite.may_be_empty(unit):
+        tally.failures.append(f"{unit}: no result on either side")
+        told.append(tally.failures[-1])
+    seconds = ", ".join(f"{side} {first[side][1]:.1f} s" for side in places.SIDES)
+    print(f"  {suite.name} {profile} {unit}: {len(tests)} tests, {seconds}", flush=True)
+    for line in told:
+        print(f"    {line}", flush=True)
+
+
+def stop(*_):
+    raise KeyboardInterrupt
 
 
 def main():
@@ -132,6 +149,7 @@ def main():
             raise SystemExit(f"no suite {name}: {', '.join(SUITES)}")
         wanted.setdefault(name, []).append(unit)
 
+    signal.signal(signal.SIGTERM, stop)
     tallies, whole = [], set()
     for name, chosen in wanted.items():
         suite = SUITES[name]()
@@ -145,9 +163,12 @@ def main():
         if not units:
             continue
         for profile in options.profile or ("allow-all", "judged"):
+            if places.STOPPED.is_set():
+                break
             tallies.append(compare(Runner(options, suite, profile), units))
 
-    stale = list(options.accepted.stale(whole))
+    stopped = places.STOPPED.is_set()
+    stale = list(options.accepted.stale(set() if stopped else whole))
     report = [table(tallies), ""]
     for tally in tallies:
         for heading, lines in (("differs", tally.failures), ("unstable", tally.unstable)):
@@ -160,7 +181,7 @@ def main():
     }
     (options.cache / "results.json").write_text(json.dumps(details, indent=0))
     print("\n" + "\n".join(report))
-    sys.exit(1 if stale or any(tally.failures for tally in tallies) else 0)
+    sys.exit(1 if stopped or stale or any(tally.failures for tally in tallies) else 0)
 
 
 if __name__ == "__main__":

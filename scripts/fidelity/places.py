@@ -6,11 +6,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 UID = GID = 60777
 SIDES = ("bare", "inside")
+STOPPED = threading.Event()
 
 
 class Ended:
@@ -52,6 +55,16 @@ def _end_all(place):
     raise RuntimeError(f"processes of {place} do not end: {left}")
 
 
+def _ends(process, limit):
+    """Waits for the end; false after so many seconds, or if all is to stop."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end and not STOPPED.is_set():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+            return True
+    return False
+
+
 @contextlib.contextmanager
 def run(side, argv, *, gated_run, profile, source=None, limit=900):
     """Runs `argv` to its end, as an ordinary user in `PLACE/home/work`; gives an `Ended`, and removes all of it afterwards."""
@@ -70,10 +83,7 @@ def run(side, argv, *, gated_run, profile, source=None, limit=900):
         with open(place / "gated" / "output", "wb+") as output:
             process = subprocess.Popen(list(map(str, line)), stdout=output, stderr=subprocess.STDOUT)
             try:
-                process.wait(timeout=limit)
-                in_time = True
-            except subprocess.TimeoutExpired:
-                in_time = False
+                in_time = _ends(process, limit)
             finally:
                 _end_all(place)
                 process.wait()
