@@ -43,7 +43,7 @@ profiledir     := $(docdir)/profiles
 schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak bench compare growth lint advisories docs install uninstall clean help
+.PHONY: run build test soak fidelity bench compare growth lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -60,6 +60,12 @@ test: ## Install what the tests need and run them all (as root, or with sudo)
 soak: ## Run random file calls bare and under gated for a long time, and compare
 	scripts/install-packages.sh test
 	scripts/test.sh --release --test differential -- --long
+
+# SUITES="cpython git:t0001-init.sh" is less of it.
+fidelity: ## Run the test suites of CPython, git, busybox and SQLite bare and inside, and compare
+	scripts/install-packages.sh fidelity
+	$(CARGO) build --release --locked
+	$(if $(filter 0,$(shell id -u)),,sudo -E) scripts/fidelity/fidelity.py --gated-run $(RELEASE)/gated-run $(SUITES)
 
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
 	scripts/install-packages.sh bench

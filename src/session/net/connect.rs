@@ -107,13 +107,14 @@ impl Serving<'_> {
         }
         let moved = self.remade(socket, place)?;
         self.target.confirm()?;
+        // Before it connects: its peer may accept, answer and close before connect(2) returns, and other threads of the tool
+        // see of the connection what they would see bare. Only epoll(7) hears of it afterwards, as of a socket without a
+        // connection it would tell of a hang-up.
+        let unheard = self.put_in_place(socket, &moved)?;
         let connecting = self.target.connects();
         let done = connect(&moved);
         drop(connecting);
-        // What has begun goes on in the new one; what has failed leaves the tool its own.
-        if matches!(done, Ok(_) | Err(Errno::INPROGRESS | Errno::INTR)) {
-            self.put_in_place(socket, &moved)?;
-        }
+        unheard.register();
         Ok(Answer::Value(done?))
     }
 }
