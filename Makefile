@@ -43,7 +43,7 @@ profiledir     := $(docdir)/profiles
 schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak bench lint advisories docs install uninstall clean help
+.PHONY: run build test soak fuzz bench lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -61,6 +61,9 @@ soak: ## Run random file calls bare and under gated for a long time, and compare
 	scripts/install-packages.sh test
 	scripts/test.sh --release --test differential -- --long
 
+fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz each target for FUZZ_SECONDS=600, two at a time (FUZZ_TARGETS for some of them)
+	FUZZER=$< scripts/fuzz.sh $(FUZZ_TARGETS)
+
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
 	scripts/install-packages.sh bench
 	scripts/bench.sh
@@ -76,6 +79,9 @@ advisories: $(TOOLS)/bin/cargo-deny ## Known vulnerabilities of the dependencies
 
 $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install cargo-deny --locked --root $(TOOLS)
+
+$(TOOLS)/bin/cargo-fuzz:
+	$(CARGO) install cargo-fuzz --locked --root $(TOOLS)
 
 docs: ## Write docs/syscalls.md from the table of system calls
 	GATED_WRITE_DOCS=1 $(CARGO) test --locked --test syscall_table the_page_is_current
