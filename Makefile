@@ -43,7 +43,7 @@ profiledir     := $(docdir)/profiles
 schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak fidelity bench compare growth lint advisories docs install uninstall clean help
+.PHONY: run build test soak fidelity fuzz bench compare growth lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -66,6 +66,9 @@ fidelity: ## Run the test suites of CPython, git, busybox and SQLite bare and in
 	scripts/install-packages.sh fidelity
 	$(CARGO) build --release --locked
 	$(if $(filter 0,$(shell id -u)),,sudo -E) scripts/fidelity/fidelity.py --gated-run $(RELEASE)/gated-run $(SUITES)
+
+fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz each target for FUZZ_SECONDS=600, two at a time (FUZZ_TARGETS for some of them)
+	FUZZER=$< scripts/fuzz.sh $(FUZZ_TARGETS)
 
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
 	scripts/install-packages.sh bench
@@ -92,6 +95,9 @@ advisories: $(TOOLS)/bin/cargo-deny ## Known vulnerabilities of the dependencies
 
 $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install cargo-deny --locked --root $(TOOLS)
+
+$(TOOLS)/bin/cargo-fuzz:
+	$(CARGO) install cargo-fuzz --locked --root $(TOOLS)
 
 docs: ## Write docs/syscalls.md from the table of system calls
 	GATED_WRITE_DOCS=1 $(CARGO) test --locked --test syscall_table the_page_is_current

@@ -414,7 +414,8 @@ fn not_accessible(errno: rustix::io::Errno) -> Errno {
     }
 }
 
-pub(super) fn parse_status(text: &[u8]) -> Status {
+/// The text of `/proc/TID/status`; what is not there is 0, or permits least.
+pub fn parse_status(text: &[u8]) -> Status {
     let mut status = Status {
         process: 0,
         parent: 0,
