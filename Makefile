@@ -43,7 +43,7 @@ profiledir     := $(docdir)/profiles
 schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak bench lint advisories docs install uninstall clean help
+.PHONY: run build test soak soak-faults bench lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -60,6 +60,11 @@ test: ## Install what the tests need and run them all (as root, or with sudo)
 soak: ## Run random file calls bare and under gated for a long time, and compare
 	scripts/install-packages.sh test
 	scripts/test.sh --release --test differential -- --long
+
+MINUTES ?= 30
+soak-faults: ## Run sessions with faults in all of it for MINUTES, and account for everything (see docs/soak.md)
+	scripts/install-packages.sh test
+	scripts/test.sh --test soak -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
 	scripts/install-packages.sh bench
@@ -134,4 +139,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
