@@ -43,7 +43,7 @@ profiledir     := $(docdir)/profiles
 schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak fidelity fuzz bench compare growth lint advisories docs install uninstall clean help
+.PHONY: run build test soak soak-faults fidelity fuzz bench compare growth lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -69,6 +69,11 @@ fidelity: ## Run the test suites of CPython, git, busybox and SQLite bare and in
 
 fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz each target for FUZZ_SECONDS=600, two at a time (FUZZ_TARGETS for some of them)
 	FUZZER=$< scripts/fuzz.sh $(FUZZ_TARGETS)
+
+MINUTES ?= 30
+soak-faults: ## Run sessions with faults in all of it for MINUTES, and account for everything (see docs/soak.md)
+	scripts/install-packages.sh test
+	scripts/test.sh --test soak -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
 	scripts/install-packages.sh bench
@@ -156,4 +161,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile

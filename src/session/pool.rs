@@ -195,8 +195,12 @@ impl Pool {
         })
     }
 
-    /// For [`Watch`]: whether questions are open whose threads may come back.
+    /// For [`Watch`]: whether questions are open whose threads may come back. Ends what was granted to trees that are over.
     pub(super) fn take_back_parked(&self) -> bool {
+        let over = self.call.take_over();
+        if !over.is_empty() {
+            self.performer.judge().end_calls(over);
+        }
         self.performer.judge().take_back_parked()
     }
 
@@ -245,6 +249,6 @@ impl Drop for Place {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.performer.judge().end_call(&self.call);
+        self.performer.end_call(&self.call);
     }
 }

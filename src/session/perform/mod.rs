@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, fstatfs, statat};
 
+use super::calls::Call;
 use super::decode::Attempt;
 use super::exec::{Executor, Found, Judged, arguments};
 use super::judge::{Approvals, Halt, Judge, Permit};
@@ -73,6 +74,14 @@ impl Performer {
 
     pub fn judge(&self) -> &Judge {
         &self.judge
+    }
+
+    /// Nobody is left of a call.
+    pub fn end_call(&self, call: &Arc<Call>) {
+        self.judge.end_call(call);
+        if let Some(reads) = &self.reads {
+            reads.over(call);
+        }
     }
 
     /// Whether this may be executed, after whatever asking it takes.
