@@ -109,3 +109,66 @@ impl Crew {
         self.called.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    fn receive(crew: &Crew, thread: i32) -> (bool, bool) {
+        assert!(crew.wait_for_a_place(), "there is a place");
+        let nobody_receives = crew.leave_receiving();
+        (crew.is_alone(thread), nobody_receives)
+    }
+
+    #[test]
+    fn a_thread_is_alone_after_a_row_of_its_attempts_until_another_makes_one() {
+        let crew = Crew::default();
+        let alone: Vec<bool> = (0..20).map(|_| receive(&crew, 7).0).collect();
+        assert_eq!(alone.iter().position(|alone| *alone), Some(ALONE_AFTER as usize));
+        assert!(alone.iter().skip(ALONE_AFTER as usize).all(|alone| *alone), "{alone:?}");
+        assert!(!receive(&crew, 8).0, "of two, neither is alone");
+    }
+
+    #[test]
+    fn who_is_busy_for_long_has_another_receive_who_waited() {
+        let crew = Arc::new(Crew::default());
+        (0..=ALONE_AFTER).for_each(|_| drop(receive(&crew, 7)));
+        assert!(crew.wait_for_a_place());
+        let (said, placed) = channel();
+        let second = {
+            let crew = Arc::clone(&crew);
+            std::thread::spawn(move || {
+                let is_needed = crew.wait_for_a_place();
+                let _ = said.send(is_needed);
+            })
+        };
+        while crew.places().waiting == 0 {
+            std::thread::yield_now();
+        }
+        assert!(placed.try_recv().is_err(), "one receiver is enough for one thread");
+        assert!(crew.leave_receiving(), "nobody is left");
+        assert!(!crew.needs_one_more(), "there is somebody to be called");
+        assert_eq!(placed.recv(), Ok(true));
+        assert!(!crew.needs_one_more(), "somebody receives");
+        second.join().expect("the second thread ends");
+    }
+
+    #[test]
+    fn a_thread_is_added_where_none_waits_and_all_end_when_there_is_nothing_to_receive() {
+        let crew = Arc::new(Crew::default());
+        assert!(crew.needs_one_more(), "nobody receives and nobody waits");
+        assert!(crew.wait_for_a_place() && crew.wait_for_a_place());
+        let third = {
+            let crew = Arc::clone(&crew);
+            std::thread::spawn(move || crew.wait_for_a_place())
+        };
+        while crew.places().waiting == 0 {
+            std::thread::yield_now();
+        }
+        crew.dismiss();
+        assert!(!third.join().expect("the third thread ends"));
+    }
+}

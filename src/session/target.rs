@@ -307,7 +307,8 @@ impl<'a> Target<'a> {
         let read = |thread: &ProcThread| {
             let mut text = [0; UMASK_WITHIN];
             let length = thread.read_status(&mut text, 0)?;
-            Ok(parse_status(text.get(..length).unwrap_or_default()).umask)
+            let text = text.get(..length).unwrap_or_default();
+            Ok(umask_of(text).unwrap_or_else(|| parse_status(text).umask))
         };
         self.look(read)?.map_err(|_| Unreadable::Gone)
     }
@@ -414,6 +415,13 @@ fn not_accessible(errno: rustix::io::Errno) -> Errno {
     }
 }
 
+/// The umask in its usual place, the second line.
+fn umask_of(status: &[u8]) -> Option<u32> {
+    let second = status.splitn(3, |&byte| byte == b'\n').nth(1)?;
+    let digits = std::str::from_utf8(second.strip_prefix(b"Umask:\t")?).ok()?;
+    u32::from_str_radix(digits, 8).ok()
+}
+
 /// The text of `/proc/TID/status`; what is not there is 0, or permits least.
 pub fn parse_status(text: &[u8]) -> Status {
     let mut status = Status {
@@ -471,6 +479,8 @@ mod tests {
         let status = parse_status(text);
         assert_eq!((status.process, status.parent, status.inner_process, status.inner_thread), (12, 3, 2, 4));
         assert_eq!((status.umask, status.threads), (0o027, 2));
+        assert_eq!(umask_of(text), Some(0o027));
+        assert_eq!(umask_of(b"Name:\tx\nState:\tR\n"), None);
         assert_eq!((status.pending_thread, status.pending_process, status.caught), (0x200, 1, 0x200));
     }
 }

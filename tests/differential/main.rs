@@ -130,7 +130,8 @@ fn check(pair: Pair, kind: Option<Kind>, seed: u64, first: u64, count: u64) -> R
             let number = first + difference.index as u64;
             let difference = shrink(difference, pair);
             let kept = keep(&format!("{}-seed-{seed}-program-{number}", of(kind)), &difference);
-            Err(format!("{}, seed {seed}, program {number}: {}  written to {kept}", of(kind), difference.report()).into())
+            Err(format!("{}, seed {seed}, program {number}: {}  written to {kept}", of(kind), difference.report())
+                .into())
         }
     }
 }

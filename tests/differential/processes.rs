@@ -127,7 +127,15 @@ fn ids() -> String {
     // SAFETY: calls that cannot fail for oneself.
     unsafe {
         let own = libc::getpid();
-        let of = |id: i32| if id == own { "own" } else if id == libc::getppid() { "parent's" } else { "other" };
+        let of = |id: i32| {
+            if id == own {
+                "own"
+            } else if id == libc::getppid() {
+                "parent's"
+            } else {
+                "other"
+            }
+        };
         format!("group {} session {} thread {}", of(libc::getpgid(0)), of(libc::getsid(0)), of(libc::gettid()))
     }
 }

@@ -33,7 +33,10 @@ fn settings(fd: i32) -> String {
             return failed();
         }
         let (min, time) = (now.c_cc[libc::VMIN], now.c_cc[libc::VTIME]);
-        format!("i={:#x} o={:#x} c={:#x} l={:#x} min={min} time={time}", now.c_iflag, now.c_oflag, now.c_cflag, now.c_lflag)
+        format!(
+            "i={:#x} o={:#x} c={:#x} l={:#x} min={min} time={time}",
+            now.c_iflag, now.c_oflag, now.c_cflag, now.c_lflag
+        )
     }
 }
 
@@ -119,7 +122,9 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
     let child = forked(|| {
         // SAFETY: descriptors of our own, and system calls on them.
         unsafe {
-            for signal in [libc::SIGINT, libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP, libc::SIGHUP, libc::SIGWINCH, libc::SIGQUIT] {
+            for signal in
+                [libc::SIGINT, libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP, libc::SIGHUP, libc::SIGWINCH, libc::SIGQUIT]
+            {
                 libc::signal(signal, libc::SIG_DFL);
             }
             let mut none: libc::sigset_t = std::mem::zeroed();
