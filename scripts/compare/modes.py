@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
+import daemon
 import inputs
 
 
@@ -20,6 +21,16 @@ class Mode:
     # The reason why it cannot be used here, with what to install, or "".
     missing: Callable = lambda stage: ""
     as_root: bool = False
+    # The same by the daemon, if there is such a thing.
+    by_daemon: Callable | None = None
+
+    def does(self, row):
+        return not row.by_daemon or self.key == "bare" or self.by_daemon is not None
+
+    def for_row(self, row):
+        if row.by_daemon and self.by_daemon is not None:
+            return Mode(self.key, self.title, self.by_daemon)
+        return self
 
 
 PROFILE = """\
@@ -58,10 +69,20 @@ def gated(name):
     return command
 
 
+def gated_by_daemon(name):
+    def command(stage, folder, argv):
+        return [
+            "env", f"DBUS_SYSTEM_BUS_ADDRESS={daemon.address(stage)}", str(stage.binaries / "gated-run"),
+            "--profile", str(stage.path / f"{name}.toml"), "--", *argv,
+        ]
+
+    return command
+
+
 def no_gated(stage):
     if (stage.binaries / "gated-run").exists():
         return ""
-    return f"no gated-run in {stage.binaries}: make build"
+    return f"no gated-run in {stage.built}: make build"
 
 
 def bubblewrap(stage, folder, argv):
@@ -103,7 +124,7 @@ def command_of(name, package):
 
 ALL = [
     Mode("bare", "bare", lambda stage, folder, argv: argv),
-    Mode("gated", "gated", gated("workspace"), no_gated, as_root=True),
+    Mode("gated", "gated", gated("workspace"), no_gated, as_root=True, by_daemon=gated_by_daemon("workspace")),
     Mode("scratch", "gated, scratch", gated("scratch"), no_gated, as_root=True),
     Mode("bubblewrap", "bubblewrap", bubblewrap, command_of("bwrap", "bubblewrap")),
     Mode("firejail", "firejail", firejail, command_of("firejail", "firejail")),

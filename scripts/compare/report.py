@@ -14,6 +14,7 @@ class Stand:
 
     binaries = modes.Path("")
     path = modes.Path("STAGE")
+    built = binaries
     programs = modes.Path("PROGRAMS")
     user = "USER"
     home = modes.Path("HOME")
@@ -61,7 +62,7 @@ def verdict(row, figures):
 
 def ahead(row, figures):
     ours, theirs = figures.get("gated"), figures.get("sandlock")
-    if ours is None or theirs is None:
+    if row.by_daemon or ours is None or theirs is None:
         return ""
     if theirs.reason:
         return "yes"
@@ -72,7 +73,7 @@ def ahead(row, figures):
 
 def table(by_row):
     shown = shown_modes(by_row)
-    lines = ["| | bare | " + " | ".join(mode.title for mode in shown) + " | target | ahead of sandlock |",
+    lines = ["| | bare | " + "".join(f"{mode.title} | " for mode in shown) + "target | ahead of sandlock |",
              "|---|---:|" + "---:|" * len(shown) + "---|---|"]
     reasons = []
     for row in workloads.ALL:

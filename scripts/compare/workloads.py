@@ -34,6 +34,8 @@ class Workload:
     timed_inside: bool = True
     # Changes nothing in its folder, which then serves for all its runs.
     reads_only: bool = False
+    # In sessions that a daemon starts, instead of gated-run itself.
+    by_daemon: bool = False
     # How often it is run for one figure, the median.
     repeats: int = 1
     # What is fetched before, as root.
@@ -185,6 +187,8 @@ def times(count, command):
 ALL = [
     Workload("start", "start and end of `true`", lambda stage: ["/bin/true"], target=8, in_milliseconds=True, timed_inside=False,
              repeats=15),
+    Workload("served", "start and end of `true` by the daemon", lambda stage: ["/bin/true"], target=8, in_milliseconds=True,
+             timed_inside=False, repeats=15, by_daemon=True),
     Workload("execs", "500 execs by a shell", times(500, "/bin/true"), target=1.2),
     Workload("files", "create, chmod, rename, unlink 3,000 files", python("files.py", "3000"), target=2.0),
     Workload("rm", "`rm -rf` of 8,000 files", shell("rm -rf tree"), to_be_removed, absent("tree"), target=2.5, scratch_target=1.8),
