@@ -6,7 +6,7 @@ from math import log10
 import workloads
 
 # Told apart without red and green alone, also in grey: each has a shape of its own.
-COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#9c6ade", "#8a8a8a")
+COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#9c6ade", "#8a8a8a", "#b15928")
 STYLE = """<style>
 text { font: 13px system-ui, sans-serif; fill: #24292f }
 .small { font-size: 11px; fill: #57606a }
@@ -66,7 +66,7 @@ def page(width, height, label, parts):
 def comparison(by_row, modes):
     """A line for each row, a mark for each mode where its ratio to bare is, on a logarithmic scale."""
     rows = [row for row in workloads.ALL if row.key in by_row and not row.in_milliseconds and "bare" in by_row[row.key]]
-    left, right, top, step, width = 330, 30, 110, 26, 980
+    left, right, top, step, width = 330, 30, 130, 26, 980
     height = top + step * len(rows) + 40
     least, most = 0.8, 20.0
 

@@ -101,6 +101,7 @@ def firejail(stage, folder, argv):
 
 # What is not Debian's is looked for here: in the cache, for everybody to execute.
 SANDLOCK = inputs.CACHE / "sandlock/bin/python3"
+NONO_PY = inputs.CACHE / "nono-py/bin/python3"
 NONO = inputs.CACHE / "nono/bin/nono"
 
 
@@ -111,11 +112,21 @@ def sandlock(kind):
     return command
 
 
-def no_sandlock(stage):
-    if SANDLOCK.exists():
-        return ""
-    place = SANDLOCK.parents[1]
-    return f"no {SANDLOCK}: python3 -m venv {place} && {place}/bin/pip install sandlock"
+def nono_py(stage, folder, argv):
+    return [str(NONO_PY), "-I", str(stage.programs / "nono_run.py"), str(folder), *argv]
+
+
+def nono(stage, folder, argv):
+    return [str(NONO), "--silent", "run", "--read", "/", "--allow", str(folder), "--allow", "/tmp", "--", *argv]
+
+
+def in_venv(python, package):
+    place = python.parents[1]
+    return lambda stage: "" if python.exists() else f"no {python}: python3 -m venv {place} && {place}/bin/pip install {package}"
+
+
+def no_nono(stage):
+    return "" if NONO.exists() else f"no {NONO}: cargo install nono-cli --root {NONO.parents[1]}"
 
 
 def command_of(name, package):
@@ -128,9 +139,11 @@ ALL = [
     Mode("scratch", "gated, scratch", gated("scratch"), no_gated, as_root=True),
     Mode("bubblewrap", "bubblewrap", bubblewrap, command_of("bwrap", "bubblewrap")),
     Mode("firejail", "firejail", firejail, command_of("firejail", "firejail")),
-    Mode("sandlock", "sandlock", sandlock("landlock"), no_sandlock),
-    Mode("sandlock-cow", "sandlock, copy on write", sandlock("cow"), no_sandlock),
-    Mode("sandlock-policy", "sandlock, policy function", sandlock("policy"), no_sandlock),
+    Mode("sandlock", "sandlock", sandlock("landlock"), in_venv(SANDLOCK, "sandlock")),
+    Mode("sandlock-cow", "sandlock, copy on write", sandlock("cow"), in_venv(SANDLOCK, "sandlock")),
+    Mode("sandlock-policy", "sandlock, policy function", sandlock("policy"), in_venv(SANDLOCK, "sandlock")),
+    Mode("nono-py", "nono, Python package", nono_py, in_venv(NONO_PY, "nono-py")),
+    Mode("nono", "nono", nono, no_nono),
 ]
 
 

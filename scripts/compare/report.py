@@ -99,7 +99,7 @@ def machine_block(machine, by_row, missing):
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}" if dates else "never"
     rounds = sorted({len(figure.seconds) for figures in by_row.values() for figure in figures.values() if figure.seconds})
     lines = ["| | |", "|---|---|", f"| date | {when} |", f"| rounds | {', '.join(map(str, rounds))} |"]
-    lines += [f"| {name} | {value} |" for name, value in machine.items() if value]
+    lines += [f"| {name} | {value} |" for name, value in machine.items() if value and name != "date"]
     lines += [f"| not compared | {title}: {reason} |" for title, reason in missing.items()]
     return "\n".join(lines)
 
@@ -113,8 +113,9 @@ def commands():
                       modes.profile("workspace").rstrip(), "```", "", "```toml", modes.profile("scratch", modes.SCRATCH).rstrip(), "```"])
 
 
-def growth_block(kept):
-    lines = []
+def growth_block(kept, machine):
+    shown = ("date", "processor", "kernel", "file system", "load before", "gated")
+    lines = ["Measured with " + "; ".join(f"{name}: {machine[name]}" for name in shown if machine.get(name)) + ".", ""] if machine else []
     for kind, (title, _, _) in growth.KINDS.items():
         if not kept.get(kind):
             continue
@@ -137,7 +138,7 @@ def write(docs, store):
     text = replaced(text, "machine", machine_block(run.get("machine", {}), by_row, run.get("missing", {})))
     text = replaced(text, "commands", commands())
     kept = store.read("growth")
-    text = replaced(text, "growth", growth_block(kept))
+    text = replaced(text, "growth", growth_block(kept, store.read("growth-machine")))
     page.write_text(text)
     (docs / "growth.svg").write_text(chart.growth(kept, {kind: title for kind, (title, _, _) in growth.KINDS.items()}))
     (docs / "performance.svg").write_text(chart.comparison(by_row, shown_modes(by_row)))
