@@ -61,7 +61,8 @@ def legend(names, x, y, per_row, step):
 
 
 def page(width, height, label, parts):
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{escape(label)}">\n'
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '
+            f'aria-label="{escape(label)}">\n'
             + STYLE + f'\n<rect class="page" width="{width}" height="{height}"/>\n' + "\n".join(parts) + "\n</svg>\n")
 
 
@@ -125,7 +126,8 @@ def growth(kept, titles):
             return left + 14 + (log10(size) - first) / ((last - first) or 1) * (right - left - 28)
 
         for point in points:
-            parts.append(text(across(point["size"]), bottom + 18, f"{point['size']:,}".replace(",000,000", "M").replace(",000", "k"), "middle", "small"))
+            size = f"{point['size']:,}".replace(",000,000", "M").replace(",000", "k")
+            parts.append(text(across(point["size"]), bottom + 18, size, "middle", "small"))
         for index, side in enumerate(("gated", "bare")):
             way = " ".join(f"{number(across(point['size']))},{number(up(point[side]))}" for point in points)
             parts.append(f'<polyline points="{way}" fill="none" stroke="{COLOURS[index]}" stroke-width="2"/>')

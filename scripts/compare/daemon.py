@@ -73,6 +73,7 @@ def answers(stage, environment):
     """Whether a session can be had."""
     tried = subprocess.run(
         [str(stage.binaries / "gated-run"), "--profile", str(stage.path / "workspace.toml"), "--", "/bin/true"], env=environment,
-        cwd=stage.path / "programs", stdin=subprocess.DEVNULL, capture_output=True, user=stage.uid, group=stage.gid, extra_groups=[], check=False,
+        cwd=stage.path / "programs", stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        user=stage.uid, group=stage.gid, extra_groups=[],
     )
     return tried.returncode == 0

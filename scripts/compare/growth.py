@@ -1,7 +1,7 @@
 """How the cost of an operation grows with sessions, processes, files and rules; and what sessions hold. As root.
 
-An operation is one of four calls in a loop: an open that creates, chmod, rename, unlink; or an open to read. The figure is the time that all
-processes took for all of theirs, over their number.
+An operation is one of four calls in a loop: an open that creates, chmod, rename, unlink; or an open to read. The figure
+is the time that all processes took for all of theirs, over their number.
 """
 
 import os

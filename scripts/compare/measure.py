@@ -1,6 +1,7 @@
 """Runs one workload in several modes in turn and takes the time; root, which becomes the user for what is measured.
 
-A stage is one run's directories, and its user, whom only the stage's own mount namespace knows. Every run of a workload gets a fresh folder, made before the clock starts.
+A stage is one run's directories, and its user, whom only the stage's own mount namespace knows. Every run of a workload gets
+a fresh folder, made before the clock starts.
 """
 
 import json
@@ -36,7 +37,7 @@ class Run:
 
 
 class Stage:
-    """In a mount namespace of its own: a directory with the user's home, a copy of the programs that run inside, and a place for fresh folders."""
+    """In a mount namespace of its own: the user's home, the programs that run inside, and a place for fresh folders."""
 
     # In no passwd of a machine.
     uid = gid = 60779

@@ -6,7 +6,6 @@ recommend.
 
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Callable
 
 import daemon

@@ -1,5 +1,7 @@
 """Writes the figures into docs/performance.md, between markers: what stands around them is written by hand and kept."""
 
+from pathlib import Path
+
 import chart
 import growth
 import modes
@@ -12,12 +14,12 @@ END = "<!-- until here -->"
 class Stand:
     """What a stage is in the command lines that are shown."""
 
-    binaries = modes.Path("")
-    path = modes.Path("STAGE")
+    binaries = Path("")
+    path = Path("STAGE")
     built = binaries
-    programs = modes.Path("PROGRAMS")
+    programs = Path("PROGRAMS")
     user = "USER"
-    home = modes.Path("HOME")
+    home = Path("HOME")
 
 
 def replaced(text, name, block):
@@ -107,7 +109,7 @@ def machine_block(machine, by_row, missing):
 def commands():
     lines = ["```"]
     for mode in modes.ALL:
-        words = mode.command(Stand, modes.Path("FOLDER"), ["COMMAND..."])
+        words = mode.command(Stand, Path("FOLDER"), ["COMMAND..."])
         lines.append(f"{mode.title}:\n    {' '.join(words)}")
     return "\n".join([*lines, "```", "", "The profiles, `gated` and `gated, scratch`:", "", "```toml",
                       modes.profile("workspace").rstrip(), "```", "", "```toml", modes.profile("scratch", modes.SCRATCH).rstrip(), "```"])
