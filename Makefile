@@ -43,7 +43,7 @@ profiledir     := $(docdir)/profiles
 schemadir      ?= $(PREFIX)/share/gated
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak bench compare growth lint advisories docs install uninstall clean help
+.PHONY: run build test soak soak-faults fidelity fuzz bench compare growth lint advisories docs install uninstall clean help
 
 run: ## Show the main job: a shell in a demonstration workspace, or a script where there is no terminal
 	scripts/install-packages.sh run
@@ -60,6 +60,20 @@ test: ## Install what the tests need and run them all (as root, or with sudo)
 soak: ## Run random file calls bare and under gated for a long time, and compare
 	scripts/install-packages.sh test
 	scripts/test.sh --release --test differential -- --long
+
+# SUITES="cpython git:t0001-init.sh" is less of it.
+fidelity: ## Run the test suites of CPython, git, busybox and SQLite bare and inside, and compare
+	scripts/install-packages.sh fidelity
+	$(CARGO) build --release --locked
+	$(if $(filter 0,$(shell id -u)),,sudo -E) scripts/fidelity/fidelity.py --gated-run $(RELEASE)/gated-run $(SUITES)
+
+fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz each target for FUZZ_SECONDS=600, two at a time (FUZZ_TARGETS for some of them)
+	FUZZER=$< scripts/fuzz.sh $(FUZZ_TARGETS)
+
+MINUTES ?= 30
+soak-faults: ## Run sessions with faults in all of it for MINUTES, and account for everything (see docs/soak.md)
+	scripts/install-packages.sh test
+	scripts/test.sh --test soak -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)
 	scripts/install-packages.sh bench
@@ -86,6 +100,9 @@ advisories: $(TOOLS)/bin/cargo-deny ## Known vulnerabilities of the dependencies
 
 $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install cargo-deny --locked --root $(TOOLS)
+
+$(TOOLS)/bin/cargo-fuzz:
+	$(CARGO) install cargo-fuzz --locked --root $(TOOLS)
 
 docs: ## Write docs/syscalls.md from the table of system calls
 	GATED_WRITE_DOCS=1 $(CARGO) test --locked --test syscall_table the_page_is_current
@@ -144,4 +161,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile

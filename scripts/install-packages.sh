@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that something here needs, and nothing that is there already.
-#   scripts/install-packages.sh run|bench|compare|test
+#   scripts/install-packages.sh run|bench|compare|test|fidelity
 # Each line of a list is PACKAGE:PROBE; the package counts as there if the command or file PROBE is. Ends with 1, saying
 # what to install, if something is still missing.
 set -eu
@@ -52,6 +52,7 @@ python3-pycares:/usr/lib/python3/dist-packages/pycares
 libnetty-java:/usr/share/java/netty-transport.jar
 postgresql:/usr/lib/postgresql
 linux-libc-dev:/usr/include/asm-generic/unistd.h
+libpython3.11-testsuite:/usr/lib/python3.11/test/test_os.py
 dash:dash
 tar:tar
 rsync:rsync
@@ -95,13 +96,27 @@ xfce4-notifyd:/usr/share/dbus-1/services/org.xfce.xfce4-notifyd.Notifications.se
 dunst:dunst
 notify-osd:/usr/share/glib-2.0/schemas/com.canonical.NotifyOSD.gschema.xml
 "
+fidelity="
+python3:python3
+gcc:cc
+make:make
+perl:perl
+dpkg-dev:dpkg-source
+zlib1g-dev:/usr/include/zlib.h
+tcl-dev:/usr/include/tcl8.6/tcl.h
+libpython3.11-testsuite:/usr/lib/python3.11/test/test_os.py
+git:/usr/bin/git
+busybox:/usr/bin/busybox
+util-linux:setpriv
+"
 
 case "${1-}" in
     run) wanted=$run ;;
     bench) wanted=$bench ;;
     compare) wanted=$compare ;;
     test) wanted=$test ;;
-    *) echo "usage: $0 run|bench|compare|test" >&2; exit 2 ;;
+    fidelity) wanted=$fidelity ;;
+    *) echo "usage: $0 run|bench|compare|test|fidelity" >&2; exit 2 ;;
 esac
 
 # Whether a probe finds what it looks for. `python3 -m venv` needs the module ensurepip, which Debian packages apart.

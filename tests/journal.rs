@@ -47,6 +47,8 @@ fn record(session: &str, object: &str, result: &'static str) -> AuditRecord {
         duration_ms: 12,
         scope: Some("exact"),
         lifetime: None,
+        times: None,
+        various: false,
     }
 }
 

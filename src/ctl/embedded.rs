@@ -22,7 +22,7 @@ use super::learning::{self, Ending, LearnError, Learner, Source};
 use super::order::{Directory, Order, OrderError, Passed};
 use super::records::{self, RecordsError};
 use super::relay::SharedScreen;
-use super::start::{self, Given, StartError, Started, published};
+use super::start::{self, Given, StartError, Started, Waiting, published};
 use super::terminal;
 use crate::common::wire::{FromSession, ToSession};
 use crate::consent::script::Places;
@@ -73,6 +73,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         return Err(CallerError::NotRoot.into());
     }
     let passed = Passed::take(&arguments.pass_fd)?;
+    // It gets ready while the rest is found out. A number that was named is taken first, before anything of ours can have it.
+    let names_a_number = matches!(arguments.events, Some(EventsTo::Fd(_)));
+    let early = if names_a_number { None } else { Some(Waiting::begin()?) };
     let environment = Environment::own();
     let caller = Caller::find(&environment, arguments.user.as_deref())?;
     let directory = Directory::current()?;
@@ -115,7 +118,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, EmbeddedError> {
         eprintln!("gated-run: {}", learning::WARNING);
     }
     let given = Given { publish, ssh_agent: caller.ssh_agent(&environment) };
-    let started = start::start(&caller, &profile, &directory, &order, given)?;
+    let waiting = early.map_or_else(Waiting::begin, Ok)?;
+    let started = start::start(waiting, &caller, &profile, &directory, &order, given)?;
     leave_root(&caller.invoking, false)?;
     debug!(session = %started.session, "started");
 

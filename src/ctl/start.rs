@@ -85,8 +85,37 @@ pub struct Started {
     pub supervisor: Child,
 }
 
-/// Start a supervisor for a session with this one call. As root.
+/// A supervisor that was started and waits for what it is to do. One that is not told ends by itself, before this is gone.
+pub struct Waiting {
+    link: Option<SessionLink>,
+    supervisor: Option<Child>,
+}
+
+impl Waiting {
+    /// Starts one: first of all, so that it is there when it is known what it is for. As root.
+    pub fn begin() -> Result<Waiting, StartError> {
+        let (ours, theirs) = link::pair().map_err(step("make a socket"))?;
+        Ok(Waiting { supervisor: Some(spawn(theirs)?), link: Some(Link::new(ours)) })
+    }
+
+    fn take(mut self) -> Option<(SessionLink, Child)> {
+        Some((self.link.take()?, self.supervisor.take()?))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.link.take());
+        if let Some(supervisor) = &mut self.supervisor {
+            // What it was started for is an error already.
+            let _ = supervisor.wait();
+        }
+    }
+}
+
+/// Tell a supervisor of a session with this one call. As root.
 pub fn start(
+    waiting: Waiting,
     caller: &Caller,
     profile: &Profile,
     directory: &Directory,
@@ -110,9 +139,8 @@ pub fn start(
         ssh_agent: given.ssh_agent,
         rendezvous: None,
     };
-    let (ours, theirs) = link::pair().map_err(step("make a socket"))?;
-    let supervisor = spawn(theirs)?;
-    let link: SessionLink = Link::new(ours);
+    let gone = || step("find the supervisor")(io::ErrorKind::NotFound.into());
+    let (link, supervisor) = waiting.take().ok_or_else(gone)?;
     link.send(&ToSession::Launch(Box::new(launch)), &[])?;
     let (caller, callers_end) = order::caller_link()?;
     let fds: Vec<BorrowedFd<'_>> =

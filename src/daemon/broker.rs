@@ -287,8 +287,16 @@ impl Desk<'_> {
                     None => std::future::pending().await,
                 }
             };
+            let counted = self.records.counted_due();
+            let counted = async {
+                match counted {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
+                () = counted => self.records.write_counted(),
                 // A request that is too late is denied, even if its answer is here as well.
                 () = late => {
                     let effects = self.pending.expire(now());
@@ -344,7 +352,7 @@ impl Desk<'_> {
                 if let Some(grant) = record.grant {
                     self.keeper.used(grant);
                 }
-                let written = self.records.record(&record);
+                let written = self.records.record(&record, now());
                 // A supervisor that is gone needs no word.
                 let _ = self.out.send(ToSession::Recorded(record.number, written));
             }

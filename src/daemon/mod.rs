@@ -36,6 +36,7 @@ pub mod policyfiles;
 pub mod process;
 pub mod record;
 pub mod recorder;
+mod refusals;
 pub mod release;
 pub mod rendezvous;
 pub mod requests;

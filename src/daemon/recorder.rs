@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tracing::error;
 
@@ -10,8 +11,10 @@ use super::audit::{Audit, AuditRecord};
 use super::denials::{Attempt, Denials};
 use super::endings::Sentence;
 use super::events::{Event, Events};
-use super::pending::Settled;
+use super::muted::BY_MUTED;
+use super::pending::{BY_BROKER, Settled};
 use super::record::{self, Exec, Reach, Rule, Tool};
+use super::refusals::Refusals;
 use super::statistics::Tally;
 use crate::common::access::Level;
 use crate::common::decision::Outcome;
@@ -29,13 +32,15 @@ pub struct Recorder {
     pub audit: Arc<dyn Audit>,
     events: RefCell<Events>,
     denials: RefCell<Denials>,
+    refusals: RefCell<Refusals>,
     /// Where they are counted as well.
     tally: Option<Tally>,
 }
 
 impl Recorder {
     pub fn new(session: SessionId, user: String, audit: Arc<dyn Audit>, events: Events) -> Recorder {
-        Recorder { session, user, audit, events: RefCell::new(events), denials: RefCell::default(), tally: None }
+        let (denials, refusals) = Default::default();
+        Recorder { session, user, audit, events: RefCell::new(events), denials, refusals, tally: None }
     }
 
     pub fn counted_in(self, tally: Option<Tally>) -> Recorder {
@@ -44,6 +49,7 @@ impl Recorder {
 
     /// The end of the records: waits for the events as [`Events::close`] does.
     pub fn close(self) -> Denials {
+        self.write_counted();
         self.events.into_inner().close();
         self.denials.into_inner()
     }
@@ -140,11 +146,42 @@ impl Recorder {
             duration_ms: milliseconds(settled),
             scope: permits.then(|| settled.width.as_str()),
             lifetime: permits.then(|| settled.lifetime.as_str()),
+            times: None,
+            various: false,
         }
     }
 
+    /// The same, if it is to be recorded by itself: what nobody was asked for, or nobody could answer, is counted where it
+    /// comes too often.
+    pub fn line_unless_counted(&self, settled: &Settled, now: Instant) -> Option<AuditRecord> {
+        let line = self.line(settled);
+        let is_answered = settled.asked && ![BY_BROKER, BY_MUTED].contains(&settled.by.as_str());
+        if settled.outcome.permits() || is_answered { Some(line) } else { self.refusals.borrow_mut().take(line, now) }
+    }
+
+    /// When [`Recorder::write_counted`] is to be called.
+    pub fn counted_due(&self) -> Option<Instant> {
+        self.refusals.borrow().due()
+    }
+
+    /// Writes how often was refused what is not recorded one by one.
+    pub fn write_counted(&self) {
+        let counted = self.refusals.borrow_mut().counted();
+        for line in counted {
+            self.append(&line);
+        }
+    }
+
+    fn append(&self, line: &AuditRecord) -> bool {
+        let written = self.audit.append(line);
+        if let Err(error) = &written {
+            error!(MESSAGE_ID = super::message::AUDIT_FAILED, GATED_ERROR = %error, "a verdict is not recorded");
+        }
+        written.is_ok()
+    }
+
     /// Writes what the supervisor decided by itself; `false` if it is not in the log.
-    pub fn record(&self, told: &Record) -> bool {
+    pub fn record(&self, told: &Record, now: Instant) -> bool {
         let line = AuditRecord {
             time: record::now(),
             session: self.session.0.clone(),
@@ -167,12 +204,16 @@ impl Recorder {
             duration_ms: 0,
             scope: None,
             lifetime: None,
+            times: None,
+            various: false,
         };
-        let written = self.audit.append(&line);
-        if let Err(error) = &written {
-            error!(MESSAGE_ID = super::message::AUDIT_FAILED, GATED_ERROR = %error, "a verdict is not recorded");
-        }
-        let outcome = if written.is_ok() || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
+        let written = if told.outcome.permits() {
+            self.append(&line)
+        } else {
+            let alone = self.refusals.borrow_mut().take(line.clone(), now);
+            alone.is_none_or(|line| self.append(&line))
+        };
+        let outcome = if written || !told.outcome.permits() { told.outcome } else { Outcome::NotPermitted };
         self.denials.borrow_mut().count(&Attempt::from(told), outcome);
         if let Some(tally) = &self.tally {
             tally.recorded(told, outcome);
@@ -182,7 +223,7 @@ impl Recorder {
             // What a rule says notify of was done already, and somebody is to hear of it.
             Outcome::Allowed if told.level == Level::Notify => "notified",
             Outcome::Allowed if learned(told) => "learned",
-            Outcome::Allowed | Outcome::Approved | Outcome::Cancelled | Outcome::Edited => return written.is_ok(),
+            Outcome::Allowed | Outcome::Approved | Outcome::Cancelled | Outcome::Edited => return written,
             Outcome::Denied | Outcome::Timeout | Outcome::NotPermitted => "denied",
         };
         self.emit(&Event {
@@ -204,7 +245,7 @@ impl Recorder {
             by: Some(line.answered_by),
             ..self.event(event, told.call)
         });
-        written.is_ok()
+        written
     }
 
     /// Tells the watchers of events, and counts denials. What was asked ends in `consent_decided`, whatever the end.

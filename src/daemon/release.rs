@@ -75,7 +75,9 @@ pub(super) async fn release(
     while settle.recv_many(&mut decided, MOST_TOGETHER).await > 0 {
         let batch: Vec<Settled> = decided.drain(..).flatten().collect();
         let audit = Arc::clone(&records.audit);
-        let lines: Vec<AuditRecord> = batch.iter().map(|settled| records.line(settled)).collect();
+        let now = tokio::time::Instant::now().into_std();
+        let lines: Vec<Option<AuditRecord>> =
+            batch.iter().map(|settled| records.line_unless_counted(settled, now)).collect();
         let written = tokio::task::spawn_blocking(move || write_all(audit.as_ref(), &lines)).await.unwrap_or_default();
         let stands =
             |at: usize, settled: &Settled| !settled.outcome.permits() || written.get(at).copied().unwrap_or(false);
@@ -131,11 +133,11 @@ async fn keep(keeper: &dyn Keeper, grants: impl Iterator<Item = &Rc<Grant>>) -> 
     ids.into_iter().zip(keeper.keep(lasting).await).collect()
 }
 
-/// Which of the records are on disk.
-fn write_all(audit: &dyn Audit, lines: &[AuditRecord]) -> Vec<bool> {
+/// Which of the records are on disk. Those that are counted with others are refusals, of which nothing depends on that.
+fn write_all(audit: &dyn Audit, lines: &[Option<AuditRecord>]) -> Vec<bool> {
     let mut written: Vec<bool> = Vec::with_capacity(lines.len());
     for line in lines {
-        let result = audit.append(line);
+        let result = line.as_ref().map_or(Ok(()), |line| audit.append(line));
         if let Err(error) = &result {
             error!(MESSAGE_ID = message::AUDIT_FAILED, GATED_ERROR = %error, "a decision is not recorded");
         }

@@ -9,6 +9,7 @@ use crate::common::consent::Prompt;
 use crate::common::id::{CallId, GrantId, RequestId};
 use crate::common::wire::{Resumed, RunningCall};
 use crate::policy::Grant;
+use crate::policy::granted::is_swept_at;
 
 /// Running calls of a session at the most; a supervisor of ours takes fewer.
 const MOST_CALLS: usize = 1024;
@@ -69,6 +70,9 @@ impl View {
 
     pub(super) fn granted(&self, grant: Grant) {
         let mut grants = self.grants.borrow_mut();
+        if is_swept_at(grants.len()) {
+            grants.retain(|held| !held.grant.is_over());
+        }
         // As the supervisor does: of equal ones the first has the name that revokes it.
         if !grants.iter().any(|held| held.grant.equals(&grant)) {
             grants.push(Held { grant, given: super::core::now_micros() });

@@ -36,6 +36,11 @@ pub struct Grants {
     denials: Vec<usize>,
 }
 
+/// Whether a list of so many grants is to be rid of those that are over before it grows: so seldom that thousands can be added.
+pub fn is_swept_at(length: usize) -> bool {
+    length >= 64 && length.is_power_of_two()
+}
+
 /// A directory by its components; `/` is empty.
 fn place<'a>(names: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     names.fold(Vec::new(), |mut place, name| {
@@ -59,8 +64,12 @@ impl Grants {
         Grants::default()
     }
 
-    /// Keeps a grant. `false` if there is nothing to keep: it was for one attempt, or an equal one is here.
+    /// Keeps a grant. `false` if there is nothing to keep: it was for one attempt, or an equal one is here. Now and then those
+    /// go whose time is over, or a session would gather them: positions from before mean nothing afterwards.
     pub fn add(&mut self, grant: Grant) -> bool {
+        if is_swept_at(self.list.len()) {
+            self.drop_all(Grant::is_over);
+        }
         let known = self
             .by_object
             .get(&grant.object)

@@ -45,7 +45,7 @@ pub mod explain;
 mod file;
 pub mod floors;
 mod git;
-mod granted;
+pub(crate) mod granted;
 pub mod grants;
 mod hosts;
 mod hostscope;

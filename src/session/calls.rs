@@ -21,6 +21,9 @@ const ANCESTORS_AT_MOST: usize = 256;
 /// descriptors of the supervisor.
 pub const CALLS_AT_MOST: usize = 256;
 
+/// Process trees of a call, that have numbers of their own, at which it is looked for those that are over.
+const TREES: usize = 512;
+
 /// Numbers for the calls of one session.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -125,6 +128,8 @@ pub struct Call {
     opening: Arc<Opening>,
     /// The process trees below [`Call::main`] that have a number.
     known: Mutex<HashMap<Identity, CallId>>,
+    /// Of those that are over, what nobody has heard of.
+    over: Mutex<Vec<CallId>>,
     /// Threads of ours that wait for a peer in the network.
     connecting: AtomicUsize,
 }
@@ -143,7 +148,15 @@ impl Call {
     pub fn new(place: Place, procfs: BorrowedFd<'_>, main: i32, opening: Arc<Opening>) -> Call {
         let leader = stat(procfs, main).map_or(main, |found| found.parent);
         let leader = (leader, stat(procfs, leader).map_or(0, |found| found.started));
-        Call { place, main, leader, opening, known: Mutex::default(), connecting: AtomicUsize::new(0) }
+        Call {
+            place,
+            main,
+            leader,
+            opening,
+            known: Mutex::default(),
+            over: Mutex::default(),
+            connecting: AtomicUsize::new(0),
+        }
     }
 
     pub fn id(&self) -> CallId {
@@ -190,7 +203,12 @@ impl Call {
     /// The call's own number and those of the trees below it.
     pub fn ids(&self) -> Vec<CallId> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        std::iter::once(self.id()).chain(known.values().copied()).collect()
+        std::iter::once(self.id()).chain(known.values().copied()).chain(self.take_over()).collect()
+    }
+
+    /// The numbers of trees below it that are over, each once.
+    pub fn take_over(&self) -> Vec<CallId> {
+        std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The number of a process that was heard on this call's listener, by its id in the supervisor's pid namespace.
@@ -212,11 +230,17 @@ impl Call {
                 _ => break,
             }
         }
-        self.number(top.unwrap_or((process, 0)))
+        self.number(procfs, top.unwrap_or((process, 0)))
     }
 
-    fn number(&self, identity: Identity) -> CallId {
+    fn number(&self, procfs: BorrowedFd<'_>, identity: Identity) -> CallId {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= TREES && known.len().is_power_of_two() && !known.contains_key(&identity) {
+            // What the first process of a tree leaves behind is found by a number of its own.
+            let is_gone = |(pid, started): &Identity| stat(procfs, *pid).is_none_or(|found| found.started != *started);
+            let gone = known.extract_if(|identity, _| is_gone(identity)).map(|(_, call)| call);
+            self.over.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
+        }
         *known.entry(identity).or_insert_with(|| self.place.calls.number())
     }
 }

@@ -43,13 +43,12 @@ impl Scratch {
     /// they are elsewhere by the time the kernel looks, Landlock denies.
     pub fn enforced(&self, attempt: &Attempt, objects: &[&RawPath]) -> Option<Enforced> {
         let opens = matches!(attempt, Attempt::Open { .. });
-        let writes = opens || matches!(attempt, Attempt::Truncate { .. });
         let granted = |object: &RawPath| {
             let inside = |root: &NativeRoot| {
                 let kind = match root.grant {
                     // The root itself is an entry of a directory without a grant; only an unnamed file is made *in* it.
                     NativeGrant::Scratch => opens || *object != root.path,
-                    NativeGrant::WriteFile => writes,
+                    NativeGrant::WriteFile => opens,
                 };
                 kind && object.is_within(&root.path)
             };
@@ -90,17 +89,28 @@ fn is_own_mount(root: &NativeRoot) -> bool {
     root.grant == NativeGrant::WriteFile || plan::PRIVATE.iter().any(|path| root.path.as_bytes() == path.as_bytes())
 }
 
-/// The rights of the floor (`tool::floor` handles all of them): WRITE_FILE, TRUNCATE, MAKE_*, REMOVE_*, REFER.
+/// Whether the descriptor can be written, for which Landlock asks `WRITE_FILE`: not with the access mode 3, open(2).
+fn opens_for_writing(flags: u64) -> bool {
+    matches!((flags & libc::O_ACCMODE as u64) as i32, libc::O_WRONLY | libc::O_RDWR)
+}
+
+/// The rights of the floor (`tool::floor` handles all of them): WRITE_FILE, MAKE_*, REMOVE_*, REFER. Not TRUNCATE: what cuts a
+/// file without opening it for writing never qualifies.
 fn seen_by_landlock(attempt: &Attempt) -> bool {
     match attempt {
-        Attempt::Open { .. }
-        | Attempt::MakeDirectory { .. }
+        // Flags in memory may say something else when the kernel reads them.
+        Attempt::Open { strict: true, .. } => false,
+        Attempt::Open { how, .. } => how.flags & libc::O_TRUNC as u64 == 0 || opens_for_writing(how.flags),
+        Attempt::MakeDirectory { .. }
         | Attempt::Remove { .. }
         | Attempt::Rename { .. }
         | Attempt::Link { .. }
         | Attempt::Symlink { .. }
-        | Attempt::MakeNode { .. }
-        | Attempt::Truncate { .. } => true,
-        Attempt::Change { .. } | Attempt::MakeSocket { .. } | Attempt::OnSocket { .. } | Attempt::Nothing => false,
+        | Attempt::MakeNode { .. } => true,
+        Attempt::Truncate { .. }
+        | Attempt::Change { .. }
+        | Attempt::MakeSocket { .. }
+        | Attempt::OnSocket { .. }
+        | Attempt::Nothing => false,
     }
 }

@@ -27,6 +27,9 @@ pub trait Held {
     /// Whether the thread may go on being held: it still waits, and no signal wants it.
     fn look(&self) -> Result<(), Halt>;
 
+    /// It will be held for long: somebody is asked.
+    fn takes_long(&self) {}
+
     /// Somebody wrote another command in place of the one that was asked about; what becomes of this one.
     fn edited(&self, _argv: Vec<Vec<u8>>) -> Halt {
         Errno::ACCES.into()
@@ -57,5 +60,9 @@ impl Held for Target<'_> {
 
     fn look(&self) -> Result<(), Halt> {
         interrupt::look(self)
+    }
+
+    fn takes_long(&self) {
+        Target::takes_long(self);
     }
 }

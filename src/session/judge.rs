@@ -428,7 +428,11 @@ impl Judge {
 
     /// Nobody is left of a call.
     pub fn end_call(&self, call: &Call) {
-        let ids = call.ids();
+        self.end_calls(call.ids());
+    }
+
+    /// The same, of these.
+    pub fn end_calls(&self, ids: Vec<CallId>) {
         self.change_grants(|grants| ids.iter().for_each(|id| grants.end_call(*id)));
         // A broker that is gone is told all that is left when it is back.
         self.upstream.tell(&FromSession::CallsOver(ids));

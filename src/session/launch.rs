@@ -19,6 +19,7 @@ use super::judge::Judge;
 use super::life::{self, Parts};
 use super::names;
 use super::net::Network;
+use super::net::inner::Inner;
 use super::net::unix::UnixSockets;
 use super::perform::Performer;
 use super::reads::survey::Survey;
@@ -46,7 +47,7 @@ use crate::tool::forget::forget;
 use crate::tool::init::{self, InitOrder};
 use crate::tool::link::{self, Link, LinkError};
 use crate::tool::messages::{FromInit, NativeRoot, ToInit};
-use crate::tool::mounts::{MountError, Places, build_view};
+use crate::tool::mounts::{MountError, Places, build_view, enter_own_mounts};
 use crate::tool::namespaces::start_init;
 use crate::tool::network as tool_network;
 use crate::tool::privileges::{PrivilegeError, leave_root, with_file_rights_of};
@@ -256,20 +257,14 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     let host_root = Arc::new(HostRoot::open().map_err(step("open /"))?);
     let host_mounts = fs::File::open("/proc/self/ns/mnt").map_err(step("open the mount namespace"))?;
     let files = (launch.network == wire::Network::Own).then(|| names::files::of_host(&*host_root));
-    let inside = build_view(&Places {
-        user: &launch.user,
-        workspace: &launch.workspace,
-        cwd: &launch.directory,
-        files: files.as_ref(),
-    })?;
-    drop(files);
+    enter_own_mounts()?;
 
-    let bus_proxy = BusProxy::start(bus_names(&profile), &launch.user, &host_mounts)?;
-    drop(host_mounts);
-    let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
     let pair = || link::pair().map_err(step("make a socket for init"));
     let ((ours, theirs), (our_sockets, their_sockets)) = (pair()?, pair()?);
-    let init_link = Link::new(ours);
+    let (init_link, sockets) = (Link::new(ours), Inner::new(Link::new(our_sockets)));
+    if launch.network == wire::Network::Own {
+        sockets.order_ahead().map_err(|errno| step("order sockets")(io::Error::from_raw_os_error(errno.raw())))?;
+    }
     let supervisor = init::Supervisor { orders: Link::new(theirs), sockets: Link::new(their_sockets) };
     let init_order = InitOrder {
         user: &launch.user,
@@ -279,7 +274,8 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
         landlock_abi_min: launch.landlock_abi_min,
         features,
     };
-    let init = start_init(launch.network, || {
+    // Before the view is built, so that init makes its namespaces meanwhile.
+    let init = start_init(|| {
         // A command's child has a copy of all this, and may be looked into by its user before it executes.
         if let Some(reunion) = &mut reunion
             && let Err(error) = forget(&mut reunion.token.0)
@@ -290,9 +286,30 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     });
     let init = init.map_err(step("start init"))?;
     drop(supervisor);
-    if let Some((reads, _)) = &built {
-        reads.watch(init.pidfd.as_fd())?;
-    }
+    let viewed = || {
+        let inside = build_view(&Places {
+            user: &launch.user,
+            workspace: &launch.workspace,
+            cwd: &launch.directory,
+            files: files.as_ref(),
+        })?;
+        let bus_proxy = BusProxy::start(bus_names(&profile), &launch.user, &host_mounts)?;
+        let built = prepared.map(|prepared| prepared.build(&policy, &launch.user, &launch.workspace)).transpose()?;
+        if let Some((reads, _)) = &built {
+            reads.watch(init.pidfd.as_fd())?;
+        }
+        // One that is gone has said why.
+        let _ = init_link.send(&ToInit::ViewIsBuilt, &[]);
+        Ok::<_, LaunchError>((inside, bus_proxy, built))
+    };
+    let (inside, bus_proxy, built) = match viewed() {
+        Ok(viewed) => viewed,
+        Err(error) => {
+            let _ = init.kill();
+            return Err(error);
+        }
+    };
+    drop((files, host_mounts));
     let pid_namespace = PidNamespace::of(&outer_proc, init.pid).map_err(step("look at the session's pid namespace"))?;
     // After init, so that the tool has the caller's own. A signal that arrives before an attempt is received interrupts it,
     // so the receiver goes before those that it serves. Where even root may not, it is slower and nothing else.
@@ -317,7 +334,7 @@ fn build(launch: Launch, broker: &BrokerLink, errors: Option<&OwnedFd>) -> Resul
     };
     let prepared = wait_for(&init_link).and_then(|(landlock_abi, native)| {
         let known = Arc::new(names::Known::new(Arc::clone(&host_root) as _));
-        let network = own_network(&launch, our_sockets, &known)?;
+        let network = own_network(&launch, sockets, &known)?;
         let resolver = network.as_ref().map(|network| own_names(network, &host_root, known)).transpose()?;
         let unix =
             network.as_ref().map(|network| unix_sockets(&launch, network, &host_root, &outer_proc)).transpose()?;
@@ -387,13 +404,13 @@ fn wait_for(init: &Link<ToInit, FromInit>) -> Result<(u32, Vec<NativeRoot>), Lau
     }
 }
 
-/// The session's own network, if it is to have one; `link` is that on which init makes sockets.
-fn own_network(launch: &Launch, link: OwnedFd, known: &Arc<names::Known>) -> Result<Option<Arc<Network>>, LaunchError> {
+/// The session's own network, if it is to have one; `inner` makes sockets of it.
+fn own_network(launch: &Launch, inner: Inner, known: &Arc<names::Known>) -> Result<Option<Arc<Network>>, LaunchError> {
     if launch.network != wire::Network::Own {
         return Ok(None);
     }
     let failed = |errno: Errno| step("look at the session's network")(io::Error::from_raw_os_error(errno.raw()));
-    let network = Network::new(link, Arc::clone(known) as _).map_err(failed)?;
+    let network = Network::new(inner, Arc::clone(known) as _).map_err(failed)?;
     Ok(Some(Arc::new(network)))
 }
 

@@ -286,7 +286,8 @@ pub fn run(mut parts: Parts, broker: BrokerLink) {
         let (calls, performer) = (Arc::clone(&session.calls), Arc::clone(session.performer()));
         resolver.start(session.outer_proc().try_clone_to_owned()?, calls, session.init_pid(), performer)
     };
-    if naming().is_ok() && broker.send(&ready, &[]).is_ok() && obeying().is_ok() && letting_in().is_ok() {
+    // The first call is begun meanwhile: questions for names, and calls from inside, wait in sockets that are bound already.
+    if broker.send(&ready, &[]).is_ok() && obeying().is_ok() && naming().is_ok() && letting_in().is_ok() {
         // The session holds the other end.
         let _ = is_over.recv();
     }

@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
 use super::judge::Permit;
 use crate::common::errno::Errno;
 
@@ -82,6 +84,35 @@ pub enum Answer {
     Execute(Compared),
 }
 
+/// A held thread that runs on the calling thread's processor alone, until this is dropped.
+struct Here {
+    thread: Pid,
+    everywhere: CpuSet,
+}
+
+impl Here {
+    /// `None` where that is not to be had, or makes no difference.
+    fn keep(thread: i32) -> Option<Here> {
+        let thread = Pid::from_raw(thread)?;
+        let everywhere = sched_getaffinity(Some(thread)).ok()?;
+        let processor = sched_getcpu();
+        if everywhere.count() < 2 || processor >= CpuSet::MAX_CPU || !everywhere.is_set(processor) {
+            return None;
+        }
+        let mut here = CpuSet::new();
+        here.set(processor);
+        sched_setaffinity(Some(thread), &here).ok()?;
+        Some(Here { thread, everywhere })
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        // Of a thread that is gone there is nothing to give back.
+        let _ = sched_setaffinity(Some(self.thread), &self.everywhere);
+    }
+}
+
 /// A listener that seccomp(2) returned with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
@@ -144,7 +175,7 @@ impl Listener {
             Answer::Native(Enforced(())) | Answer::Execute(Compared(())) => {
                 self.send(notification, 0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
             }
-            Answer::File { file, close_on_exec } => match self.inject(notification, file.as_fd(), close_on_exec) {
+            Answer::File { file, close_on_exec } => match self.inject(notification, &file, close_on_exec) {
                 Ok(number) => {
                     // The tool may execute what it wrote as soon as it runs; our copy would make that ETXTBSY.
                     drop(file);
@@ -158,8 +189,11 @@ impl Listener {
         }
     }
 
-    fn inject(&self, notification: &Notification, file: BorrowedFd<'_>, close_on_exec: bool) -> Result<u32, Errno> {
-        self.add(notification, file, None, close_on_exec)
+    /// The thread wakes to take the file and sleeps again. For this the kernel knows no synchronous wake-up, so an idle
+    /// processor would be woken for it, and this one by it: ten times what the rest takes. So it stays here.
+    fn inject(&self, notification: &Notification, file: &OwnedFd, close_on_exec: bool) -> Result<u32, Errno> {
+        let _here = Here::keep(notification.thread);
+        self.add(notification, file.as_fd(), None, close_on_exec)
     }
 
     /// Gives the thread's process this file at this number, in place of what it has there.

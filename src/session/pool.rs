@@ -1,21 +1,26 @@
 //! The threads that receive, judge and perform.
 //!
 //! Run as the user in the supervisor. A thread that is trapped but not yet received can still be disturbed by a signal
-//! (`WAIT_KILLABLE_RECV` protects from the receive on), so one thread always waits in receive: whoever takes an attempt
-//! and leaves nobody behind starts another. An attempt that waits for a person, a fifo or a slow disk therefore holds up
-//! nobody but its own thread.
+//! (`WAIT_KILLABLE_RECV` protects from the receive on), so one thread waits in receive: whoever takes an attempt
+//! and leaves nobody behind lets another take its place. An attempt that waits for a person, a fifo or a slow disk therefore
+//! holds up nobody but its own thread.
+//!
+//! But for a tool of which one thread alone makes calls: it makes the next one when it has its answer, so whoever serves it
+//! is back in receive by then. A second receiver would be woken by each of its calls in vain, and on another processor. See
+//! [`super::crew`].
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::calls::Call;
+use super::crew::{Crew, Relief};
 use super::decode::decode;
 use super::exec::{Judged, arguments};
 use super::listener::{Answer, Listener, Notification, Received};
 use super::perform::Performer;
 use super::procthread::ProcThread;
-use super::stuck::{Slot, Watch};
+use super::stuck::{Busy, Slot, Watch};
 use super::sys;
 use super::target::{Target, Unreadable};
 use crate::common::errno::Errno;
@@ -24,8 +29,8 @@ use crate::common::errno::Errno;
 const THREADS_AT_MOST: usize = 256;
 /// Threads of all listeners of the session that are more than those that stay.
 const THREADS_OF_SESSION: usize = 1024;
-/// Threads that stay when there is nothing to do.
-const THREADS_KEPT: usize = 2;
+/// Threads that are there from the start.
+const THREADS_AT_FIRST: usize = 2;
 /// The deepest stack here is a walk with a few paths of 4 KiB.
 const STACK_BYTES: usize = 256 * 1024;
 
@@ -45,7 +50,7 @@ pub struct Pool {
     descriptors: OwnedFd,
     watch: Watch,
     threads: AtomicUsize,
-    receiving: AtomicUsize,
+    crew: Crew,
 }
 
 /// A pool cannot be started.
@@ -79,10 +84,10 @@ impl Pool {
             descriptors,
             watch: Watch::default(),
             threads: AtomicUsize::new(0),
-            receiving: AtomicUsize::new(0),
+            crew: Crew::default(),
         });
         pool.watch.start(Arc::downgrade(&pool))?;
-        for _ in 0..THREADS_KEPT {
+        for _ in 0..THREADS_AT_FIRST {
             pool.add_thread()?;
         }
         Ok(())
@@ -110,38 +115,39 @@ impl Pool {
     fn serve(self: &Arc<Pool>) {
         let slot = self.watch.enter();
         let mut kept = None;
-        loop {
-            self.receiving.fetch_add(1, Ordering::SeqCst);
+        while self.crew.wait_for_a_place() {
             let received = self.listener.receive();
-            let nobody_receives = self.receiving.fetch_sub(1, Ordering::SeqCst) == 1;
+            let nobody_receives = self.crew.leave_receiving();
             match received {
                 Ok(Received::Attempt(notification)) => {
-                    if nobody_receives {
-                        // Without another thread this attempt is served all the same, only signals may disturb others.
-                        let _ = self.add_thread();
+                    if !self.crew.is_alone(notification.thread) && nobody_receives {
+                        self.takes_long();
                     }
                     kept = self.handle(&notification, &slot, kept);
                 }
                 Ok(Received::Vanished) => {}
-                Ok(Received::Ended) => return,
+                Ok(Received::Ended) => return self.crew.dismiss(),
                 Err(error) => {
                     tracing::error!(%error, "the notification listener failed");
-                    return;
+                    return self.crew.dismiss();
                 }
-            }
-            if self.receiving.load(Ordering::SeqCst) >= THREADS_KEPT {
-                return;
             }
         }
     }
 
     /// Serves one attempt, with what was left over from the one before.
-    fn handle(&self, notification: &Notification, slot: &Slot, kept: Option<ProcThread>) -> Option<ProcThread> {
+    fn handle(
+        self: &Arc<Pool>,
+        notification: &Notification,
+        slot: &Slot,
+        kept: Option<ProcThread>,
+    ) -> Option<ProcThread> {
         let target = self.target(notification).keeping(kept);
+        let busy = slot.begin(*notification);
         match arguments::decode(&target) {
-            Some(program) => self.execute(&target, program, slot),
+            Some(program) => self.execute(&target, program, busy),
             None => {
-                if let Some(answer) = self.answer(&target, slot) {
+                if let Some(answer) = self.answer(&target, busy) {
                     self.listener.answer(notification, answer);
                 }
             }
@@ -150,8 +156,7 @@ impl Pool {
     }
 
     /// An execve(2), from its path on to its end.
-    fn execute(&self, target: &Target<'_>, program: Result<arguments::Attempt, Unreadable>, slot: &Slot) {
-        let busy = slot.begin(*target.notification());
+    fn execute(&self, target: &Target<'_>, program: Result<arguments::Attempt, Unreadable>, busy: Busy<'_>) {
         let judged = match &program {
             Ok(attempt) => self.performer.judge_program(target, attempt),
             Err(Unreadable::Native(errno)) => Judged::Answer(Answer::Errno(*errno)),
@@ -163,6 +168,7 @@ impl Pool {
             Judged::Execute(found, permit) => {
                 // What takes long from here on is the kernel's own exec, which its signals reach.
                 drop(busy.end(None));
+                target.takes_long();
                 return self.performer.execute(target, &found, permit);
             }
         };
@@ -170,7 +176,7 @@ impl Pool {
     }
 
     /// `None` if nobody waits for it any more.
-    fn answer(&self, target: &Target<'_>, slot: &Slot) -> Option<Answer> {
+    fn answer(&self, target: &Target<'_>, busy: Busy<'_>) -> Option<Answer> {
         let attempt = match decode(target) {
             Ok(attempt) => attempt,
             Err(Unreadable::Native(errno)) => return Some(Answer::Errno(errno)),
@@ -182,7 +188,6 @@ impl Pool {
         }
         // What was copied is the thread's own only if it still stands there.
         target.confirm().ok()?;
-        let busy = slot.begin(*target.notification());
         let answer = self.performer.perform(target, &attempt);
         Some(match busy.end(answer).unwrap_or(NOBODY) {
             Answer::Restart if !attempt.is_restarted() => Answer::Errno(Errno::INTR),
@@ -190,14 +195,27 @@ impl Pool {
         })
     }
 
-    /// For [`Watch`]: whether questions are open whose threads may come back.
+    /// For [`Watch`]: whether questions are open whose threads may come back. Ends what was granted to trees that are over.
     pub(super) fn take_back_parked(&self) -> bool {
+        let over = self.call.take_over();
+        if !over.is_empty() {
+            self.performer.judge().end_calls(over);
+        }
         self.performer.judge().take_back_parked()
     }
 
     /// For [`Watch`]: the target of an attempt that takes long.
-    pub(super) fn target<'a>(&'a self, notification: &'a Notification) -> Target<'a> {
-        Target::new(&self.listener, notification, self.procfs.as_fd(), &self.call)
+    pub(super) fn target<'a>(self: &'a Arc<Pool>, notification: &'a Notification) -> Target<'a> {
+        Target::new(&self.listener, notification, self.procfs.as_fd(), &self.call, self)
+    }
+}
+
+impl Relief for Arc<Pool> {
+    /// Without another thread those under way are served all the same, only signals may disturb others.
+    fn takes_long(&self) {
+        if self.crew.needs_one_more() {
+            let _ = self.add_thread();
+        }
     }
 }
 
@@ -211,7 +229,7 @@ impl Place {
     /// `None` if there are enough.
     fn take(pool: &Arc<Pool>) -> Option<Place> {
         let before = pool.threads.fetch_add(1, Ordering::SeqCst);
-        let is_added = before >= THREADS_KEPT;
+        let is_added = before >= THREADS_AT_FIRST;
         let of_session = if is_added { ADDED.fetch_add(1, Ordering::SeqCst) } else { 0 };
         // Given back when it is dropped, one that was not to be had too.
         let place = Place { pool: Arc::clone(pool), is_added };
@@ -231,6 +249,6 @@ impl Drop for Place {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.performer.judge().end_call(&self.call);
+        self.performer.end_call(&self.call);
     }
 }

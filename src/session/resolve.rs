@@ -95,6 +95,17 @@ impl Place {
         Place { directory, directory_path, name, followed: 0, links: Links::All }
     }
 
+    /// Another name in the same directory.
+    pub fn beside(&self, name: &[u8]) -> Result<Place, Errno> {
+        Ok(Place {
+            directory: rustix::io::fcntl_dupfd_cloexec(&self.directory, 0)?,
+            directory_path: self.directory_path.clone(),
+            name: owned(name)?,
+            followed: self.followed,
+            links: self.links,
+        })
+    }
+
     /// The name without trailing slashes.
     pub fn plain_name(&self) -> &[u8] {
         let name = self.name.as_bytes();

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use super::crew::Relief;
 use super::interrupt;
 use super::judge::Halt;
 use super::listener::{Answer, Notification};
@@ -103,14 +104,25 @@ impl Slot {
 impl Busy<'_> {
     /// The answer to give: where the kernel call was interrupted for the tool's sake, what its signal asks for.
     pub fn end(self, answer: Option<Answer>) -> Option<Answer> {
-        let state = &self.0.state;
-        state.generation.fetch_add(1, Ordering::SeqCst);
-        *locked(&state.attempt) = None;
-        let interruption = locked(&state.interruption).take();
+        let interruption = self.leave();
+        std::mem::forget(self);
         match answer {
             Some(Answer::Errno(Errno::INTR)) => interruption.or(answer),
             other => other,
         }
+    }
+
+    fn leave(&self) -> Option<Answer> {
+        let state = &self.0.state;
+        state.generation.fetch_add(1, Ordering::SeqCst);
+        *locked(&state.attempt) = None;
+        locked(&state.interruption).take()
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -135,6 +147,9 @@ impl Shared {
                 if seen.get(thread) == Some(generation) {
                     look_at(&pool, *thread, state, *generation);
                 }
+            }
+            if working.iter().any(|(thread, _, generation)| seen.get(thread) == Some(generation)) {
+                pool.takes_long();
             }
             let waits_for_somebody = pool.take_back_parked();
             drop(pool);
@@ -161,7 +176,7 @@ impl Shared {
 }
 
 /// Interrupts a thread whose tool has a signal to see or is gone.
-fn look_at(pool: &Pool, thread: i32, state: &State, generation: u64) {
+fn look_at(pool: &Arc<Pool>, thread: i32, state: &State, generation: u64) {
     let Some(notification) = *locked(&state.attempt) else { return };
     let target = pool.target(&notification);
     let answer = match interrupt::look(&target) {

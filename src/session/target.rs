@@ -11,7 +11,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{Mode, OFlags, openat};
 
-use super::calls::Call;
+use super::calls::{Call, Connecting};
+use super::crew::Relief;
 use super::listener::{Listener, Notification};
 use super::net::Registration;
 use super::procthread::{COMMAND_LINE_BYTES, ProcThread, STATUS_BYTES, words_of};
@@ -53,6 +54,7 @@ pub struct Target<'a> {
     procfs: BorrowedFd<'a>,
     /// Whose listener it was heard on.
     call: &'a Call,
+    relief: &'a dyn Relief,
     /// From an earlier call of a thread with this id, which may be gone.
     kept: Option<ProcThread>,
     pinned: OnceCell<ProcThread>,
@@ -85,8 +87,9 @@ impl<'a> Target<'a> {
         notification: &'a Notification,
         procfs: BorrowedFd<'a>,
         call: &'a Call,
+        relief: &'a dyn Relief,
     ) -> Target<'a> {
-        Target { listener, notification, procfs, call, kept: None, pinned: OnceCell::new() }
+        Target { listener, notification, procfs, call, relief, kept: None, pinned: OnceCell::new() }
     }
 
     /// With what [`Target::leave`] gave for an earlier call, of any thread.
@@ -111,6 +114,17 @@ impl<'a> Target<'a> {
 
     pub fn listener(&self) -> &'a Listener {
         self.listener
+    }
+
+    /// What follows may take long.
+    pub fn takes_long(&self) {
+        self.relief.takes_long();
+    }
+
+    /// The calling thread connects for this attempt, until what is returned is dropped.
+    pub fn connects(&self) -> Connecting<'a> {
+        self.takes_long();
+        self.call.connects()
     }
 
     /// The command that this came of.
@@ -400,7 +414,8 @@ fn not_accessible(errno: rustix::io::Errno) -> Errno {
     }
 }
 
-pub(super) fn parse_status(text: &[u8]) -> Status {
+/// The text of `/proc/TID/status`; what is not there is 0, or permits least.
+pub fn parse_status(text: &[u8]) -> Status {
     let mut status = Status {
         process: 0,
         parent: 0,

@@ -1,7 +1,7 @@
 //! The Landlock floor: what a sandboxed process can change even if every process of ours is dead. Built in the session's
 //! init, as the user, before the tool exists; entered by each command's child before its execve(2).
 //!
-//! Reading and executing are not handled. Every right to change is, and to bind and connect TCP sockets where the session has
+//! Reading and executing are not handled. Every right to change is but one, and to bind and connect TCP sockets where the session has
 //! its own network. The latter is granted nowhere, the former only on the roots that [`Floor::native`] names; for anything else the kernel refuses the tool's own attempt, and only the supervisor can perform it.
 
 use std::fs;
@@ -19,6 +19,15 @@ use super::messages::{NativeGrant, NativeRoot};
 use super::mounts::DEVICES;
 use crate::common::path::RawPath;
 use crate::common::wire::Network;
+
+/// Every right to change but `LANDLOCK_ACCESS_FS_TRUNCATE`. For that the kernel would walk from each file that is opened, for
+/// reading too, up to the root, as its descriptor remembers whether it may be cut; that doubles the time of an open. Cutting
+/// takes either a descriptor that is open for writing, for which `WRITE_FILE` is asked, or a call that is trapped and never
+/// runs natively: truncate(2), openat2(2), and open(2) with `O_TRUNC` unless it opens for writing. See
+/// `session::floor`.
+fn changes() -> BitFlags<AccessFs> {
+    AccessFs::from_write(ABI::V6) & !AccessFs::Truncate
+}
 
 /// The lowest ABI that has every right which the floor handles: scopes of signals and abstract sockets (6, Linux 6.12).
 pub const LOWEST_ABI: u32 = 6;
@@ -72,7 +81,7 @@ impl Floor {
         if abi < wanted {
             return Err(FloorError::TooOld { found: abi, wanted });
         }
-        let every_change = AccessFs::from_write(ABI::V6);
+        let every_change = changes();
         let mut ruleset =
             Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(every_change)?;
         if network == Network::Own {

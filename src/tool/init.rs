@@ -3,9 +3,8 @@
 //! of the session's network for it, and dies with the supervisor, which ends every process of the session (pid_namespaces(7)). It never runs code of the tool and is
 //! not dumpable; the tool can only send it signals that it does not listen to.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -19,11 +18,13 @@ use super::filter;
 use super::floor::Floor;
 use super::leader;
 use super::link::{Link, LinkError};
-use super::messages::{CallOrder, FromInit, SocketMade, SocketOrder, ToInit};
+use super::messages::{CallOrder, FromInit, SocketOrder, SocketOrders, SocketsMade, ToInit};
 use super::mounts::build_view_inside;
+use super::namespaces::enter_own_network;
 use super::network;
 use super::privileges::leave_root;
 use super::syscalls::{Arch, Features};
+use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::wire::{Identity, Network};
 
@@ -44,7 +45,7 @@ pub struct InitOrder<'a> {
 pub struct Supervisor {
     pub orders: Link<FromInit, ToInit>,
     /// On which sockets are ordered; apart from the other, so that neither waits for the other.
-    pub sockets: Link<SocketMade, SocketOrder>,
+    pub sockets: Link<SocketsMade, SocketOrders>,
 }
 
 /// The whole life of init; returns its exit status. Every other descriptor than those of `links` is closed.
@@ -74,9 +75,13 @@ pub fn give_up(supervisor: &Link<FromInit, ToInit>, error: &std::io::Error) -> u
 fn prepare(order: &InitOrder<'_>, links: &Supervisor) -> Result<Cage, String> {
     close_all_but(&[links.orders.as_fd(), links.sockets.as_fd()])
         .map_err(|error| format!("cannot close what is not init's: {error}"))?;
+    // All that needs no view, while the supervisor builds it.
     if order.network == Network::Own {
-        network::prepare(order.ipv6).map_err(|error| format!("cannot set up the session's network: {error}"))?;
+        let made = enter_own_network().and_then(|()| network::prepare(order.ipv6));
+        made.map_err(|error| format!("cannot set up the session's network: {error}"))?;
     }
+    let filter = filter::compile(Arch::NATIVE, order.features).map_err(|error| error.to_string())?;
+    wait_for_view(&links.orders)?;
     build_view_inside().map_err(|error| error.to_string())?;
     limit_core_files()?;
     leave_root(order.user, true).map_err(|error| error.to_string())?;
@@ -86,8 +91,16 @@ fn prepare(order: &InitOrder<'_>, links: &Supervisor) -> Result<Cage, String> {
     }
     let floor =
         Floor::build(order.scratch, order.landlock_abi_min, order.network).map_err(|error| error.to_string())?;
-    let filter = filter::compile(Arch::NATIVE, order.features).map_err(|error| error.to_string())?;
     Ok(Cage { floor, filter, judged_programs: order.features.judged_programs })
+}
+
+/// Until the supervisor has built what it builds, in the mount namespace that both are in.
+fn wait_for_view(supervisor: &Link<FromInit, ToInit>) -> Result<(), String> {
+    match supervisor.receive() {
+        Ok(Some(received)) if matches!(received.message, ToInit::ViewIsBuilt) => Ok(()),
+        Ok(_) => Err("the supervisor is gone".into()),
+        Err(error) => Err(format!("cannot wait for the session's view: {error}")),
+    }
 }
 
 /// A limit of 1 byte, not 0, is what stops a core_pattern handler, which runs as root outside (core(5)). As root: the
@@ -98,7 +111,7 @@ fn limit_core_files() -> Result<(), String> {
     match (setrlimit(Resource::RLIMIT_CORE, 1, 1), pattern.first()) {
         (_, Some(b'@')) => Err("core dumps go to a socket, which no limit stops: set kernel.core_pattern anew".into()),
         (Ok(()), _) => Ok(()),
-        (Err(Errno::EPERM), handler) if handler != Some(&b'|') => Ok(()),
+        (Err(nix::errno::Errno::EPERM), handler) if handler != Some(&b'|') => Ok(()),
         (Err(errno), _) => Err(format!("cannot limit core files: {errno}")),
     }
 }
@@ -126,7 +139,7 @@ fn serve(cage: &Cage, links: &Supervisor) -> Result<(), LinkError> {
             while let Ok(Some(_)) = ended.read_signal() {}
             reap();
         }
-        if socket && !make_socket(&links.sockets)? {
+        if socket && !make_sockets(&links.sockets)? {
             sockets = None;
         }
         if order {
@@ -134,24 +147,29 @@ fn serve(cage: &Cage, links: &Supervisor) -> Result<(), LinkError> {
                 None => return Ok(()),
                 Some(received) => match received.message {
                     ToInit::Call(order) => start_call(cage, &order, received.fds)?,
+                    // It makes no sense a second time.
+                    ToInit::ViewIsBuilt => return Ok(()),
                 },
             }
         }
     }
 }
 
-/// Serve one order for a socket of the session's network; `false` if there will be no more.
-fn make_socket(link: &Link<SocketMade, SocketOrder>) -> Result<bool, LinkError> {
-    use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
+/// Serve one frame of orders for sockets of the session's network; `false` if there will be no more.
+fn make_sockets(link: &Link<SocketsMade, SocketOrders>) -> Result<bool, LinkError> {
     let Some(received) = link.receive()? else { return Ok(false) };
-    let SocketOrder { domain, kind, protocol } = received.message;
-    let protocol = std::num::NonZeroU32::new(protocol).map(Protocol::from_raw);
-    let (domain, kind) = (AddressFamily::from_raw(domain), SocketType::from_raw(kind));
-    match socket_with(domain, kind, SocketFlags::CLOEXEC, protocol) {
-        Ok(socket) => link.send(&Ok(()), &[socket.as_fd()])?,
-        Err(errno) => link.send(&Err(errno.into()), &[])?,
-    }
+    let made: Vec<Result<OwnedFd, Errno>> = received.message.into_iter().map(make_socket).collect();
+    let sockets: Vec<BorrowedFd<'_>> = made.iter().flatten().map(AsFd::as_fd).collect();
+    let told = made.iter().map(|made| made.as_ref().map(drop).map_err(|errno| *errno)).collect();
+    link.send(&told, &sockets)?;
     Ok(true)
+}
+
+fn make_socket(order: SocketOrder) -> Result<OwnedFd, Errno> {
+    use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
+    let protocol = std::num::NonZeroU32::new(order.protocol).map(Protocol::from_raw);
+    let (domain, kind) = (AddressFamily::from_raw(order.domain), SocketType::from_raw(order.kind));
+    Ok(socket_with(domain, kind, SocketFlags::CLOEXEC, protocol)?)
 }
 
 /// Take in every child that has ended: leaders and orphans.
@@ -169,7 +187,7 @@ fn start_call(cage: &Cage, order: &CallOrder, fds: Vec<OwnedFd>) -> Result<(), L
         Ok(ForkResult::Parent { .. }) => Ok(()),
         Ok(ForkResult::Child) => leader::run_and_exit(cage, order, fds),
         // No leader, no link: the supervisor sees the call's end of it close.
-        Err(Errno::EAGAIN | Errno::ENOMEM) => Ok(()),
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::ENOMEM) => Ok(()),
         Err(errno) => Err(std::io::Error::from(errno).into()),
     }
 }

@@ -30,6 +30,8 @@ pub struct CallOrder {
 /// From the supervisor to init.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToInit {
+    /// First and once: what of the view is not init's own is there.
+    ViewIsBuilt,
     Call(Box<CallOrder>),
 }
 
@@ -44,8 +46,10 @@ pub enum FromInit {
     Failed(String),
 }
 
-/// From the supervisor to init on a link of its own: a socket of the session's network is wanted, socket(2).
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// From the supervisor to init on a link of its own: sockets of the session's network are wanted, socket(2).
+pub type SocketOrders = Vec<SocketOrder>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketOrder {
     pub domain: u16,
     pub kind: u32,
@@ -53,8 +57,8 @@ pub struct SocketOrder {
     pub protocol: u32,
 }
 
-/// The answer to a [`SocketOrder`]; the socket comes with it, close-on-exec.
-pub type SocketMade = Result<(), Errno>;
+/// The answer to [`SocketOrders`], in their order; the sockets that were made come with it, close-on-exec.
+pub type SocketsMade = Vec<Result<(), Errno>>;
 
 /// From the supervisor to a call: [`ToCall::Go`] first and once. The leader hears all of it, and passes on what is for the
 /// command's child. The end of this direction says that nobody wants the call any more.

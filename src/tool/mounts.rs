@@ -93,14 +93,17 @@ pub struct Places<'a> {
     pub files: Option<&'a OwnFiles>,
 }
 
-/// Enter a new mount namespace and build all of the view that does not depend on the session's other namespaces. Returns the
-/// listening socket inside ([`INSIDE_SOCKET`]).
-pub fn build_view(places: &Places<'_>) -> Result<OwnedFd, MountError> {
+/// Enter a new mount namespace, in which [`build_view`] builds.
+pub fn enter_own_mounts() -> Result<(), MountError> {
     unshare(CloneFlags::CLONE_NEWNS).step("make a mount namespace for", "/")?;
     mount_nothing("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE).step("make private", "/")?;
     // A device node that somebody left on another file system opens nothing.
-    set_attributes(CWD, "/", true, libc::MOUNT_ATTR_NODEV, 0).step("forbid devices below", "/")?;
+    set_attributes(CWD, "/", true, libc::MOUNT_ATTR_NODEV, 0).step("forbid devices below", "/")
+}
 
+/// Build all of the view that does not depend on the session's other namespaces, once [`enter_own_mounts`] has made room for it.
+/// Returns the listening socket inside ([`INSIDE_SOCKET`]).
+pub fn build_view(places: &Places<'_>) -> Result<OwnedFd, MountError> {
     let kept_workspace = open_hidden_workspace(places)?;
     let kept_of_run = open_kept_of_run()?;
 

@@ -7,8 +7,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::sched::{CloneFlags, clone};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::common::wire::Network;
-
 /// The stack of init until it forks; it is a copy-on-write copy, so that nothing is shared.
 const STACK: usize = 1 << 20;
 
@@ -38,11 +36,11 @@ impl InitProcess {
     }
 }
 
-/// Start pid 1 of new pid, ipc and (for [`Network::Own`]) network namespaces with `body`; its return value is the exit status.
+/// Start pid 1 of new pid and ipc namespaces with `body`; its return value is the exit status. A network of its own it enters
+/// itself ([`enter_own_network`]): that takes the kernel as long as all the rest of the clone, for which the caller need not wait.
 /// The cgroup namespace stays the host's: tools look up their memory limit by that path. The caller must have one thread.
-pub fn start_init(network: Network, mut body: impl FnMut() -> u8) -> io::Result<InitProcess> {
-    let mut flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
-    flags.set(CloneFlags::CLONE_NEWNET, network == Network::Own);
+pub fn start_init(mut body: impl FnMut() -> u8) -> io::Result<InitProcess> {
+    let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     let mut stack = vec![0; STACK];
     // SAFETY: without CLONE_VM the child has its own copy of everything, the stack included; the process has one thread, so no
     // lock of another thread is copied in a locked state.
@@ -51,6 +49,11 @@ pub fn start_init(network: Network, mut body: impl FnMut() -> u8) -> io::Result<
         .ok_or(io::ErrorKind::NotFound.into())
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from))?;
     Ok(InitProcess { pid: pid.as_raw(), pidfd })
+}
+
+/// Move the calling process, which has one thread, into a network namespace of its own.
+pub fn enter_own_network() -> io::Result<()> {
+    Ok(nix::sched::unshare(CloneFlags::CLONE_NEWNET)?)
 }
 
 /// Bring `lo` up in the calling process's network namespace (netdevice(7)).

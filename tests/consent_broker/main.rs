@@ -487,3 +487,36 @@ fn events_and_the_audit_log_tell_the_whole_story_with_secrets_masked() {
     assert_eq!((audit[0]["user"].as_str(), audit[0]["answered_by"].as_str()), (Some("alice"), Some("tty:alice")));
     assert_eq!(audit[0]["rule"], serde_json::json!({"profile": "p", "id": "r", "file": "p.toml", "line": 1}));
 }
+
+#[test]
+fn a_tool_that_is_refused_without_end_makes_few_records_that_count_each_and_permissions_have_one_each() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.jsonl");
+    let log = Arc::new(AuditLog::open(&path).unwrap());
+    play(log, LONG, vec![], Events::none(), async |mut supervisor| {
+        for number in 0..300 {
+            supervisor.send(record(number, Outcome::NotPermitted)).await;
+            assert_eq!(supervisor.from.recv().await, Some(ToSession::Recorded(number, true)));
+        }
+        for number in 300..350 {
+            supervisor.send(record(number, Outcome::Granted)).await;
+            assert_eq!(supervisor.from.recv().await, Some(ToSession::Recorded(number, true)));
+        }
+        // What the broker itself refuses, for nobody is there to ask, counts too.
+        for id in 0..100 {
+            supervisor.send(ask(id, "/srv/x")).await;
+            assert_eq!(supervisor.outcome().await, (id, Outcome::NotPermitted));
+        }
+        supervisor.end().await;
+    });
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |result: &str, object: &str| -> (usize, u64) {
+        let all = lines.iter().filter(|line| line["result"] == result && line["object"] == object);
+        let times = all.clone().map(|line| line["times"].as_u64().unwrap_or(1)).sum();
+        (all.count(), times)
+    };
+    assert_eq!(of("granted", "/srv/gone"), (50, 50));
+    assert_eq!(of("not_permitted", "/srv/gone"), (9, 300));
+    assert_eq!(of("not_permitted", "/srv/x"), (9, 100));
+}

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::program::{Step, Word, to_text};
 use super::wrong::Wrong;
+use crate::support::network::Namespace;
 use crate::support::{Outcome, Sandbox, Side, profiles, snapshot};
 
 /// Which two are compared.
@@ -21,6 +22,30 @@ pub struct Trace {
     pub tree: Vec<String>,
 }
 
+/// What both sides did, program by program, and to the foreign directory together.
+pub struct Sides {
+    pub bare: Vec<Trace>,
+    pub other: Vec<Trace>,
+    pub foreign: [Vec<String>; 2],
+}
+
+/// What programs need of the sandbox.
+struct Needs {
+    /// Programs that are executed are judged.
+    judged: bool,
+    /// A network of their own: ports are the same on both sides.
+    network: bool,
+}
+
+impl Needs {
+    fn of(programs: &[Vec<Step>]) -> Needs {
+        let any = |names: &[&str]| {
+            programs.iter().flatten().any(|step| matches!(step, Step::Call { name, .. } if names.contains(&name.as_str())))
+        };
+        Needs { judged: any(&["execve", "execveat", "run"]), network: any(&["socket"]) }
+    }
+}
+
 /// A program that the two sides tell apart.
 pub struct Difference {
     pub index: usize,
@@ -31,10 +56,15 @@ pub struct Difference {
 
 /// Runs programs in their order in one process; a trace each, and what they did to the foreign directory together.
 fn traces(programs: &[Vec<Step>], side: Side, wrong: Wrong) -> (Vec<Trace>, Vec<String>) {
-    let sandbox = Sandbox::new();
-    sandbox.profile(profiles::ALLOW_ALL);
+    let mut sandbox = Sandbox::new();
+    let needs = Needs::of(programs);
+    sandbox.profile(&if needs.judged { profiles::allow_all_judged() } else { profiles::ALLOW_ALL.into() });
+    if needs.network {
+        sandbox.network(&Namespace::new());
+    }
     let foreign = sandbox.root().join("foreign");
-    super::prelude::make_foreign(&foreign);
+    let _held = super::prelude::make_foreign(&foreign);
+    super::prelude::mounts(&mut sandbox, &foreign);
     let file = sandbox.root().join("programs.txt");
     fs::write(&file, programs.iter().map(|steps| format!("%\n{}", to_text(steps))).collect::<String>()).expect("write");
     let (file, foreign_text) = (file.display().to_string(), foreign.display().to_string());
@@ -65,15 +95,20 @@ fn results(outcome: &Outcome) -> Vec<Vec<String>> {
     all
 }
 
-/// All programs that the sides tell apart. A difference in the foreign directory alone is blamed on the last program.
-pub fn differences(programs: &[Vec<Step>], pair: Pair) -> Vec<Difference> {
-    let ((expected, foreign_expected), (got, foreign_got)) = std::thread::scope(|scope| {
+pub fn both(programs: &[Vec<Step>], pair: Pair) -> Sides {
+    let ((bare, foreign_bare), (other, foreign_other)) = std::thread::scope(|scope| {
         let bare = scope.spawn(|| traces(programs, Side::Bare, Wrong::Nothing));
         let other = scope.spawn(|| traces(programs, pair.side, pair.wrong));
         (joined(bare), joined(other))
     });
+    Sides { bare, other, foreign: [foreign_bare, foreign_other] }
+}
+
+/// All programs that the sides tell apart. A difference in the foreign directory alone is blamed on the last program.
+pub fn differences(programs: &[Vec<Step>], pair: Pair) -> Vec<Difference> {
+    let Sides { bare, other, foreign: [foreign_expected, foreign_got] } = both(programs, pair);
     let mut found = Vec::new();
-    for (index, (expected, got)) in expected.into_iter().zip(got).enumerate() {
+    for (index, (expected, got)) in bare.into_iter().zip(other).enumerate() {
         if !alike(&expected, &got) {
             found.push(Difference { index, steps: programs[index].clone(), expected, got });
         }
@@ -94,7 +129,7 @@ pub fn differences(programs: &[Vec<Step>], pair: Pair) -> Vec<Difference> {
 ///
 /// linkat(2) with `AT_EMPTY_PATH` is `ENOENT` for whoever did not open the directory's descriptor itself, a forked child
 /// included (`LOOKUP_LINKAT_EMPTY`, fs/namei.c); whose a descriptor is can be seen by the kernel alone.
-fn alike(expected: &Trace, got: &Trace) -> bool {
+pub fn alike(expected: &Trace, got: &Trace) -> bool {
     let fails = |line: &str, errnos: &[&str]| errnos.iter().any(|errno| line.ends_with(errno));
     let refused = |line: &str| fails(line, &["-EPERM", "-ENOENT", "-EACCES", "-ENOTDIR"]);
     let below_fd = |line: &str| {
@@ -187,7 +222,7 @@ impl Difference {
     }
 }
 
-fn lines_apart(what: &str, expected: &[String], got: &[String]) -> String {
+pub fn lines_apart(what: &str, expected: &[String], got: &[String]) -> String {
     let mut text = String::new();
     let only =
         |of: &[String], other: &[String]| of.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>();

@@ -5,6 +5,7 @@
 use std::ffi::CString;
 use std::io::Write;
 
+use super::acts;
 use super::program::{Arg, Place, Step, Word};
 use super::wrong::Wrong;
 
@@ -68,6 +69,21 @@ pub fn number_of(name: &str) -> Option<i64> {
         "pipe2" => libc::SYS_pipe2,
         "memfd_create" => libc::SYS_memfd_create,
         "setrlimit" => libc::SYS_setrlimit,
+        "fcntl" => libc::SYS_fcntl,
+        "dup2" => libc::SYS_dup2,
+        "setpgid" => libc::SYS_setpgid,
+        "prctl" => libc::SYS_prctl,
+        "execve" => libc::SYS_execve,
+        "execveat" => libc::SYS_execveat,
+        "socket" => libc::SYS_socket,
+        "socketpair" => libc::SYS_socketpair,
+        "connect" => libc::SYS_connect,
+        "bind" => libc::SYS_bind,
+        "listen" => libc::SYS_listen,
+        "sendto" => libc::SYS_sendto,
+        "sendmsg" => libc::SYS_sendmsg,
+        "shutdown" => libc::SYS_shutdown,
+        "setsockopt" => libc::SYS_setsockopt,
         _ => return None,
     })
 }
@@ -108,6 +124,15 @@ fn raised(fd: i32) -> i32 {
     }
 }
 
+/// Empties what a program's process had to say into its report, which is its stdout: also that of what it executes.
+fn say(said: &mut Vec<u8>) -> bool {
+    // SAFETY: write(2) from a live buffer.
+    let written = unsafe { libc::write(1, said.as_ptr().cast(), said.len()) };
+    let all = written == said.len() as isize;
+    said.clear();
+    all
+}
+
 struct Child {
     pid: i32,
     /// A memfd that holds what the child had to say.
@@ -128,12 +153,13 @@ impl Executor {
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
         if pid == 0 {
-            // SAFETY: alarm(2), write(2) from a live buffer, _exit(2).
+            // SAFETY: alarm(2), dup2(2) of our own descriptor, _exit(2).
             unsafe {
                 libc::alarm(HANG);
-                let said = work();
-                let written = libc::write(report, said.as_ptr().cast(), said.len());
-                libc::_exit(if written == said.len() as isize { 0 } else { 99 });
+                libc::dup2(report, 1);
+                libc::close(report);
+                let mut said = work();
+                libc::_exit(if say(&mut said) { 0 } else { 99 });
             }
         }
         Child { pid, report }
@@ -144,7 +170,7 @@ impl Executor {
         let mut said;
         // SAFETY: waits for our own child, then reads into a live buffer of the length given.
         let count = unsafe {
-            while libc::waitpid(child.pid, &mut status, 0) < 0 {}
+            while libc::waitpid(child.pid, &mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR {}
             said = vec![0; libc::lseek(child.report, 0, libc::SEEK_END).max(0) as usize];
             let count = libc::pread(child.report, said.as_mut_ptr().cast(), said.len(), 0);
             libc::close(child.report);
@@ -165,12 +191,15 @@ impl Executor {
         // SAFETY: live strings; umask(2) cannot fail.
         unsafe {
             libc::umask(0o022);
+            libc::setsid();
             if libc::mkdir(dir.as_ptr(), 0o755) != 0 || libc::chdir(dir.as_ptr()) != 0 {
                 return format!("no directory for the program: {}\n", std::io::Error::last_os_error()).into_bytes();
             }
         }
         let mut out = Vec::new();
-        for step in super::prelude::steps() {
+        let on_files = |step: &Step| matches!(step, Step::Call { name, .. } if acts::needs_tree(name));
+        let prelude = if steps.iter().any(on_files) { super::prelude::steps() } else { &[] };
+        for step in prelude {
             let result = self.step(step);
             if result.starts_with('-') {
                 out.extend_from_slice(format!("prelude {step} = {result}\n").as_bytes());
@@ -186,6 +215,9 @@ impl Executor {
         while let Some(step) = steps.get(at) {
             at += 1;
             let Step::Word(word) = step else {
+                if matches!(step, Step::Call { name, .. } if name.starts_with("execve")) {
+                    say(out);
+                }
                 out.extend_from_slice(format!("{step} = {}\n", self.step(step)).as_bytes());
                 continue;
             };
@@ -234,12 +266,14 @@ impl Executor {
     /// One system call; its result, or `-ERRNO`.
     fn step(&self, step: &Step) -> String {
         let Step::Call { name, args } = step else { return String::new() };
-        let Some(number) = number_of(name) else { return format!("-unknown {name}") };
         let mut memory = Memory::default();
         let mut registers = [0u64; 6];
         for (register, arg) in registers.iter_mut().zip(args) {
             *register = self.place(arg, &mut memory);
         }
+        let Some(number) = number_of(name) else {
+            return acts::perform(name, registers).unwrap_or_else(|| format!("-unknown {name}"));
+        };
         self.wrong.before(name, &mut registers);
         let [a, b, c, d, e, f] = registers;
         // SAFETY: the calls in `number_of` read at most what a bad address makes them fail on; pipe2 writes into `memory`.
@@ -247,6 +281,11 @@ impl Executor {
         if result < 0 {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             return format!("-{}", self.wrong.errno(name, errno_name(errno)));
+        }
+        if name == "openat2" && is_for_the_caller_alone(result as i32) {
+            // SAFETY: the descriptor was just made, and nobody else knows it.
+            unsafe { libc::close(result as i32) };
+            return "-ENOSYS".to_owned();
         }
         if matches!(name.as_str(), "open" | "openat" | "openat2" | "creat") {
             return format!("{result} {}", describe(result as i32, self.wrong));
@@ -284,6 +323,28 @@ impl Executor {
         }
         out
     }
+}
+
+/// What openat2(2) does not open in a session, a difference by design that both sides are to show alike: path handles, the
+/// files of procfs, and devices that depend on who opens them.
+fn is_for_the_caller_alone(fd: i32) -> bool {
+    const PROC: i64 = 0x9fa0;
+    let is_handle = nix::fcntl::OFlag::from_bits_retain(
+        // SAFETY: F_GETFL takes no memory.
+        unsafe { libc::fcntl(fd, libc::F_GETFL) },
+    )
+    .contains(nix::fcntl::OFlag::O_PATH);
+    // SAFETY: the descriptor is open for as long as it is borrowed.
+    let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    let stat = rustix::fs::fstat(file).expect("fstat of what was just opened");
+    let on_proc = rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == PROC);
+    let memory_device = rustix::fs::major(stat.st_rdev) == 1;
+    is_handle
+        || match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+            rustix::fs::FileType::RegularFile => on_proc,
+            rustix::fs::FileType::CharacterDevice => !memory_device,
+            _ => false,
+        }
 }
 
 /// Steps up to and with the `end` that closes an open block; all if there is none.
@@ -392,6 +453,6 @@ fn content(fd: i32) -> String {
     }
 }
 
-fn errno_name(errno: i32) -> String {
+pub fn errno_name(errno: i32) -> String {
     format!("{:?}", nix::errno::Errno::from_raw(errno))
 }

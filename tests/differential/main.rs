@@ -4,17 +4,24 @@
 //! `cargo test --test differential` runs the kept programs and a few thousand of a fixed seed.
 //! `cargo test --test differential -- --long [--seed N] [--minutes M]` goes on with new programs; what it finds is shrunk,
 //! printed and written below `target/tmp/`; a program worth keeping goes to `tests/differential/kept/`.
-//! `--seed N --only K` runs one program; `--bare` compares bare with bare (the comparison itself must find nothing).
+//! `--seed N --only K` runs one program (`--kind signals` of that kind); `--bare` compares bare with bare (the comparison itself must find nothing).
 
+mod acts;
 mod compare;
+mod errnos;
 mod executor;
 mod generator;
+mod kinds;
 mod operand;
 mod prelude;
+mod processes;
 mod program;
 mod random;
+mod signals;
+mod sockets;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminals;
 mod wrong;
 
 use std::fs;
@@ -23,6 +30,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use compare::{Pair, differences, shrink};
+use kinds::Kind;
 use libtest_mimic::{Arguments, Failed, Trial};
 use program::Step;
 use support::Side;
@@ -34,6 +42,9 @@ const SEED: u64 = 20_261_121;
 /// Programs in one process, and in the default run.
 const BATCH: u64 = 250;
 const PROGRAMS: u64 = 3_000;
+
+/// Programs of each further kind in the default run, in one process.
+const OF_A_KIND: u64 = 40;
 
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().collect();
@@ -53,9 +64,11 @@ fn main() -> ExitCode {
     let side = if take("--bare", false).is_some() { Side::Bare } else { Side::Gated };
     let (seed, only) = (number(take("--seed", true)), number(take("--only", true)));
     let minutes = number(take("--minutes", true));
+    let kind = take("--kind", true);
+    let kind = Kind::ALL.into_iter().find(|known| Some(of(Some(*known))) == kind);
     let pair = Pair { side, wrong: Wrong::Nothing };
     if let Some(only) = only {
-        return one(pair, seed.unwrap_or(SEED), only);
+        return one(pair, kind, seed.unwrap_or(SEED), only);
     }
     if take("--long", false).is_some() {
         return long(pair, seed.unwrap_or(SEED + 1), Duration::from_secs(60 * minutes.unwrap_or(10)));
@@ -67,10 +80,20 @@ fn trials(pair: Pair, seed: u64) -> Vec<Trial> {
     let mut trials = vec![
         Trial::test("the_text_of_a_program_says_all_of_it", text_round_trip),
         Trial::test("bare_equals_bare", move || {
-            check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, seed, 0, BATCH)
+            check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, None, seed, 0, BATCH)
         }),
         Trial::test("kept_programs_are_equal", move || kept(pair)),
     ];
+    trials.extend(errnos::trials(pair));
+    for kind in Kind::ALL {
+        let name = format!("{kind:?}").to_lowercase();
+        trials.push(Trial::test(format!("bare_{name}_equal_bare"), move || {
+            check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, Some(kind), seed, 0, OF_A_KIND)
+        }));
+        trials.push(Trial::test(format!("random_programs_are_equal::{name}"), move || {
+            check(pair, Some(kind), seed, 0, OF_A_KIND)
+        }));
+    }
     for wrong in Wrong::ALL {
         trials.push(Trial::test(format!("a_wrong_executor_is_found::{wrong:?}"), move || {
             a_mistake_is_found(wrong, seed)
@@ -78,7 +101,7 @@ fn trials(pair: Pair, seed: u64) -> Vec<Trial> {
     }
     for first in (0..PROGRAMS).step_by(BATCH as usize) {
         let name = format!("random_programs_are_equal::seed_{seed}_from_{first:04}");
-        trials.push(Trial::test(name, move || check(pair, seed, first, BATCH)));
+        trials.push(Trial::test(name, move || check(pair, None, seed, first, BATCH)));
     }
     trials
 }
@@ -93,21 +116,27 @@ fn inside(args: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn programs(seed: u64, first: u64, count: u64) -> Vec<Vec<Step>> {
-    (first..first + count).map(|number| generator::program(seed, number)).collect()
+/// Programs of file calls, or of another kind.
+fn programs(kind: Option<Kind>, seed: u64, first: u64, count: u64) -> Vec<Vec<Step>> {
+    let program = |number| kind.map_or_else(|| generator::program(seed, number), |kind| kind.program(seed, number));
+    (first..first + count).map(program).collect()
 }
 
-fn check(pair: Pair, seed: u64, first: u64, count: u64) -> Result<(), Failed> {
-    let programs = programs(seed, first, count);
+fn check(pair: Pair, kind: Option<Kind>, seed: u64, first: u64, count: u64) -> Result<(), Failed> {
+    let programs = programs(kind, seed, first, count);
     match differences(&programs, pair).into_iter().next() {
         None => Ok(()),
         Some(difference) => {
             let number = first + difference.index as u64;
             let difference = shrink(difference, pair);
-            let kept = keep(&format!("seed-{seed}-program-{number}"), &difference);
-            Err(format!("seed {seed}, program {number}: {}  written to {kept}", difference.report()).into())
+            let kept = keep(&format!("{}-seed-{seed}-program-{number}", of(kind)), &difference);
+            Err(format!("{}, seed {seed}, program {number}: {}  written to {kept}", of(kind), difference.report()).into())
         }
     }
+}
+
+fn of(kind: Option<Kind>) -> String {
+    kind.map_or_else(|| "files".to_owned(), |kind| format!("{kind:?}").to_lowercase())
 }
 
 /// Writes a found program where a person can take it from.
@@ -141,21 +170,23 @@ fn kept(pair: Pair) -> Result<(), Failed> {
 fn a_mistake_is_found(wrong: Wrong, seed: u64) -> Result<(), Failed> {
     let pair = Pair { side: Side::Bare, wrong };
     let found =
-        differences(&programs(seed, 0, BATCH), pair).into_iter().next().ok_or("no program shows the mistake")?;
+        differences(&programs(None, seed, 0, BATCH), pair).into_iter().next().ok_or("no program shows the mistake")?;
     let small = shrink(found, pair);
     if small.steps.len() > 3 { Err(format!("not shrunk: {}", small.report()).into()) } else { Ok(()) }
 }
 
 fn text_round_trip() -> Result<(), Failed> {
     for number in 0..500 {
-        let steps = generator::program(SEED, number);
-        assert_eq!(program::from_text(&program::to_text(&steps)), steps, "program {number}");
+        for kind in [None].into_iter().chain(Kind::ALL.map(Some)) {
+            let steps = programs(kind, SEED, number, 1).remove(0);
+            assert_eq!(program::from_text(&program::to_text(&steps)), steps, "program {number} of {}", of(kind));
+        }
     }
     Ok(())
 }
 
-fn one(pair: Pair, seed: u64, number: u64) -> ExitCode {
-    match differences(&programs(seed, number, 1), pair).into_iter().next() {
+fn one(pair: Pair, kind: Option<Kind>, seed: u64, number: u64) -> ExitCode {
+    match differences(&programs(kind, seed, number, 1), pair).into_iter().next() {
         None => {
             println!("seed {seed}, program {number}: equal");
             ExitCode::SUCCESS
@@ -172,12 +203,16 @@ fn long(pair: Pair, seed: u64, limit: Duration) -> ExitCode {
     let (mut first, mut failures) = (0, 0);
     println!("seed {seed}, for {} minutes", limit.as_secs() / 60);
     while Instant::now() < end {
-        if let Err(failure) = check(pair, seed, first, BATCH) {
+        // Files, and a batch of each of the others, in turns.
+        let turn = (first / BATCH) as usize % (Kind::ALL.len() + 1);
+        let kind = turn.checked_sub(1).and_then(|index| Kind::ALL.get(index)).copied();
+        let count = if kind.is_some() { OF_A_KIND } else { BATCH };
+        if let Err(failure) = check(pair, kind, seed, first, count) {
             println!("{}", failure.message().unwrap_or("failed"));
             failures += 1;
         }
         first += BATCH;
-        println!("{first} programs, {failures} batches with a difference");
+        println!("{} batches, {failures} with a difference", first / BATCH);
     }
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

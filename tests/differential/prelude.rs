@@ -1,12 +1,13 @@
 //! The tree that every program starts in: one of each kind of thing that a path can meet.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::program::{Step, from_text};
-use crate::support::user;
+use crate::support::{Sandbox, user};
 
 /// Performed by the executor, as the user, in the program's empty directory.
 const TEXT: &str = r#"
@@ -64,7 +65,7 @@ pub fn steps() -> &'static [Step] {
 }
 
 /// What belongs to somebody else, made by root: `{F}` of the programs. Shared by the programs of one run, in their order.
-pub fn make_foreign(dir: &Path) {
+pub fn make_foreign(dir: &Path) -> Held {
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
     for (name, bits) in [("", 0o755), ("open", 0o777), ("sticky", 0o1777), ("locked", 0o700), ("sgid", 0o2777)] {
         let path = dir.join(name);
@@ -85,4 +86,69 @@ pub fn make_foreign(dir: &Path) {
     for index in 1..45 {
         symlink(format!("c{:02}", index - 1), dir.join(format!("c{index:02}"))).expect("symlink");
     }
+    fs::create_dir(dir.join("sticky/d")).expect("mkdir");
+    for (name, bits) in [("m", 0o777), ("m/ro", 0o777), ("m/tmp", 0o755), ("m/full", 0o755), ("m/noexec", 0o755)] {
+        fs::create_dir(dir.join(name)).expect("mkdir");
+        mode(&dir.join(name), bits);
+    }
+    fs::write(dir.join("m/ro/f666"), "read-only").expect("write");
+    mode(&dir.join("m/ro/f666"), 0o666);
+    chown(dir.join("m/ro/f666"), Some(user::UID), Some(user::GID)).expect("chown");
+    fs::write(dir.join("m/file"), "a mount of its own").expect("write");
+    fs::copy("/bin/true", dir.join("m/noexec/true")).expect("copy");
+    Held::make(&dir.join("held"))
+}
+
+/// Mounts of a program's world, below `{F}/m`.
+pub fn mounts(sandbox: &mut Sandbox, foreign: &Path) {
+    sandbox.flagged(&foreign.join("m/ro"), libc::MS_RDONLY);
+    sandbox.flagged(&foreign.join("m/noexec"), libc::MS_NOEXEC);
+    sandbox.tmpfs(&foreign.join("m/tmp"), "mode=1777,size=1m");
+    sandbox.bind_file(&foreign.join("f644"), &foreign.join("m/file"));
+    // Room for its root and one file.
+    sandbox.tmpfs(&foreign.join("m/full"), "mode=1777,nr_inodes=2");
+}
+
+/// `{F}/held`: the user's own files that are immutable or may only be appended to, ioctl_iflags(2). Let go when dropped, so
+/// that they can be removed.
+pub struct Held(Vec<PathBuf>);
+
+const IMMUTABLE: libc::c_long = 0x10;
+const APPEND: libc::c_long = 0x20;
+
+impl Held {
+    fn make(dir: &Path) -> Held {
+        for name in ["", "closed", "closed/d"] {
+            fs::create_dir(dir.join(name)).expect("mkdir");
+        }
+        for name in ["immutable", "append", "f", "closed/f"] {
+            fs::write(dir.join(name), name).expect("write");
+        }
+        for name in ["", "closed", "closed/d", "immutable", "append", "f", "closed/f"] {
+            chown(dir.join(name), Some(user::UID), Some(user::GID)).expect("chown");
+        }
+        let flagged = [("immutable", IMMUTABLE), ("append", APPEND), ("closed", IMMUTABLE)];
+        Held(flagged.map(|(name, flags)| set_flags(&dir.join(name), flags)).to_vec())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            set_flags(path, 0);
+        }
+    }
+}
+
+fn set_flags(path: &Path, flags: libc::c_long) -> PathBuf {
+    const SETTABLE: libc::c_long = IMMUTABLE | APPEND;
+    let file = File::open(path).expect("it is there");
+    let mut now: libc::c_long = 0;
+    // SAFETY: ioctl_iflags(2) reads or writes one long.
+    unsafe {
+        assert_eq!(libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS as _, &mut now), 0, "the file system has flags");
+        now = now & !SETTABLE | flags;
+        assert_eq!(libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS as _, &now), 0, "root may set flags");
+    }
+    path.to_owned()
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::Test;
 use crate::support::network::World;
-use crate::support::{Outcome, Sandbox, until};
+use crate::support::{Outcome, Sandbox, Side, until};
 use crate::tcp::{RULES, python, sandbox};
 
 pub const TESTS: &[Test] = &[
@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("what_listens_without_a_rule_cannot_be_reached_from_outside", unpublished),
     ("a_rule_for_bind_decides", bind_rules),
     ("sockets_that_are_moved_stay_registered_with_epoll", epoll),
+    ("a_connection_that_was_accepted_is_there_for_every_thread_of_its_client", accepted),
     ("every_duplicate_of_a_moved_socket_is_moved", duplicates),
     ("what_races_with_a_bind_that_was_judged_is_never_reached", races),
 ];
@@ -220,6 +221,26 @@ e.modify(c, select.EPOLLOUT); e.unregister(c); e.register(c, select.EPOLLIN); pr
     let outcome = sandbox(&world, RULES).run(&python(script));
     outcome.assert_code(0);
     assert_eq!(outcome.out(), "connects EINPROGRESS True True\nhears True b'hello'\nmanaged False\n", "{outcome}");
+}
+
+/// The peer may accept, answer and close before connect(2) returns in the client, and another thread of the client be told.
+fn accepted() {
+    let script = "
+l = tcp(); l.setsockopt(1, 2, 1); l.bind(('127.0.0.1', 3000)); l.listen()
+early = []
+for n in range(300):
+    c = tcp(); thread = threading.Thread(target=c.connect, args=(('127.0.0.1', 3000),)); thread.start()
+    s = l.accept()[0]
+    try: c.getpeername()
+    except OSError as error: early.append(code(error.errno))
+    s.close(); thread.join(); early.append(c.recv(1)); c.close()
+print('seen', set(early))
+";
+    let world = World::new();
+    for side in [Side::Bare, Side::Gated] {
+        let outcome = sandbox(&world, RULES).on(side, &python(script));
+        assert_eq!(outcome.out(), "seen {b''}\n", "{outcome}");
+    }
 }
 
 fn duplicates() {

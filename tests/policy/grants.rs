@@ -1,8 +1,11 @@
 //! From an answer to a grant.
 
+use std::time::Duration;
+
 use gated::common::access::Access;
 use gated::common::decision::{Lifetime, Term, Width};
 use gated::common::id::GrantId;
+use gated::common::moment::{Expiry, Moment};
 use gated::policy::grants::offered_widths;
 use gated::policy::{Grant, Grants, TooBroad};
 
@@ -157,4 +160,22 @@ fn an_answer_settles_what_waits_for_the_same_people() {
     assert!(Grant { authenticated: true, ..grant(&asked) }.answers(&sensitive));
     assert!(!grant(&asked).answers(&Request { object: path("/srv/b"), ..asked.clone() }));
     assert!(!Grant { call: Some(OTHER_CALL), ..grant(&asked) }.answers(&asked));
+}
+
+#[test]
+fn grants_whose_time_is_over_do_not_gather() {
+    let grant = |id: u64, until| {
+        let request = request(&format!("/srv/{id}"), false, Lifetime::Session);
+        let home = path("/home/user");
+        let grant = Grant::from_answer(GrantId(id), &request, Width::Exact, Term::Session, "tty:user", &bounds(&home));
+        Grant { until, ..grant.unwrap() }
+    };
+    let over = Expiry { boot: Moment(Duration::ZERO), wall: 0 };
+    let mut grants = Grants::new();
+    assert!(grants.add(grant(0, None)));
+    for id in 1..2000 {
+        assert!(grants.add(grant(id, Some(over))));
+        assert!(grants.len() <= 64, "{} after {id}", grants.len());
+    }
+    assert!(grants.iter().any(|grant| grant.id == GrantId(0)), "what holds is there still");
 }

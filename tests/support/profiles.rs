@@ -11,6 +11,11 @@ name = "allow-all"
 write = "allow"
 "#;
 
+/// The same, and everything that is executed is judged.
+pub fn allow_all_judged() -> String {
+    format!("{ALLOW_ALL}{EXEC_RULE}")
+}
+
 /// Changes in the workspace are allowed, all others are asked for.
 pub const WORKSPACE: &str = r#"
 schema = 1

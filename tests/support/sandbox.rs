@@ -39,6 +39,7 @@ pub struct Sandbox {
     audit: PathBuf,
     tmpfs: Vec<(PathBuf, String)>,
     binds: Vec<(PathBuf, PathBuf)>,
+    flags: Vec<(PathBuf, libc::c_ulong)>,
     /// The network namespace of the commands; that of the test itself if there is none.
     network: Option<OwnedFd>,
 }
@@ -58,6 +59,7 @@ impl Sandbox {
             audit: root.path().join("gated/audit.jsonl"),
             tmpfs: Vec::new(),
             binds: Vec::new(),
+            flags: Vec::new(),
             network: None,
             root,
         };
@@ -182,6 +184,12 @@ impl Sandbox {
     /// A file of the machine that appears at `at`, a file that is there, for the command only.
     pub fn bind_file(&mut self, from: &Path, at: &Path) {
         self.binds.push((from.to_owned(), at.to_owned()));
+    }
+
+    /// A directory that is a mount of its own with these flags, `MS_RDONLY` or the like, for the command only.
+    pub fn flagged(&mut self, dir: &Path, flags: libc::c_ulong) {
+        self.binds.push((dir.to_owned(), dir.to_owned()));
+        self.flags.push((dir.to_owned(), flags));
     }
 
     /// Commands run in this network namespace from now on.
@@ -321,6 +329,7 @@ impl Sandbox {
         ];
         mounts.extend(self.binds.iter().map(|(from, at)| Mount::bind(from, at)));
         mounts.extend(self.tmpfs.iter().map(|(at, options)| Mount::tmpfs(at, options)));
+        mounts.extend(self.flags.iter().map(|(at, flags)| Mount::flags(at, *flags)));
         mounts
     }
 }

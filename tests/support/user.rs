@@ -28,6 +28,8 @@ pub enum Mount {
     Bind { from: CString, at: CString },
     /// An empty tmpfs; `options` as in tmpfs(5).
     Tmpfs { at: CString, options: CString },
+    /// What is mounted at `at` gets these flags, `MS_RDONLY` or the like.
+    Flags { at: CString, flags: libc::c_ulong },
 }
 
 impl Mount {
@@ -37,6 +39,10 @@ impl Mount {
 
     pub fn tmpfs(at: &Path, options: &str) -> Mount {
         Mount::Tmpfs { at: text(at), options: CString::new(options).expect("options hold no NUL") }
+    }
+
+    pub fn flags(at: &Path, flags: libc::c_ulong) -> Mount {
+        Mount::Flags { at: text(at), flags }
     }
 }
 
@@ -63,6 +69,10 @@ pub fn enter(mounts: &[Mount]) -> io::Result<()> {
                 }
                 Mount::Tmpfs { at, options } => {
                     done(libc::mount(none, at.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()))?
+                }
+                Mount::Flags { at, flags } => {
+                    let flags = libc::MS_BIND | libc::MS_REMOUNT | flags;
+                    done(libc::mount(none, at.as_ptr(), std::ptr::null(), flags, std::ptr::null()))?
                 }
             }
         }

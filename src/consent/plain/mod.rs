@@ -5,7 +5,7 @@
 //! A line is an answer only if it was typed after its question was printed: at a terminal whatever came before is
 //! discarded, and so is a line within the first half second; of a pipe a line is read only once its question is there.
 
-mod question;
+pub mod question;
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;

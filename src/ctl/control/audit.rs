@@ -40,6 +40,21 @@ struct Record {
     result: String,
     #[serde(default)]
     answered_by: String,
+    /// Refusals that were counted together.
+    times: Option<u64>,
+    #[serde(default)]
+    various: bool,
+}
+
+impl Record {
+    /// How it ended, and how often where that was counted.
+    fn ended(&self) -> String {
+        match (self.times, self.various) {
+            (None, _) => self.result.clone(),
+            (Some(times), false) => format!("{} x{times}", self.result),
+            (Some(times), true) => format!("{} x{times}, last", self.result),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -120,7 +135,7 @@ fn tell(
 
 /// Time, session, user, program, result, who answered, and what it was about.
 fn row(output: &Output, record: Record, has_year: bool) -> [Cell; 7] {
-    let local = output.local(record.time);
+    let (local, ended) = (output.local(record.time), record.ended());
     // Without the year where there is no room for it.
     let time = if has_year { &*local } else { local.get(5..).unwrap_or_default() };
     [
@@ -128,7 +143,7 @@ fn row(output: &Output, record: Record, has_year: bool) -> [Cell; 7] {
         Cell::Own(record.session),
         Cell::Own(record.user),
         name_of(&record.tool.program),
-        Cell::Own(record.result),
+        Cell::Own(ended),
         Cell::Own(record.answered_by),
         match (&record.exec, &record.destination) {
             (Some(exec), _) => Cell::Own(format!("{} {}", record.operation, exec.shown())),

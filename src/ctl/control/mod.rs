@@ -3,7 +3,7 @@
 
 pub mod arguments;
 mod ask;
-mod audit;
+pub mod audit;
 mod auditlog;
 mod completion;
 mod daemon;
@@ -14,7 +14,7 @@ mod grants;
 pub mod ids;
 mod lasting;
 mod learn;
-mod output;
+pub mod output;
 mod policy;
 mod polkit;
 mod requests;

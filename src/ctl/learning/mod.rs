@@ -3,7 +3,7 @@
 
 mod place;
 mod review;
-mod told;
+pub mod told;
 
 use std::fs;
 use std::io;

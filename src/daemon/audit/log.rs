@@ -302,6 +302,8 @@ mod tests {
             duration_ms: 5,
             scope: None,
             lifetime: None,
+            times: None,
+            various: false,
         }
     }
 

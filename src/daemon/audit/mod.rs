@@ -64,6 +64,13 @@ pub struct AuditRecord {
     pub scope: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<&'static str>,
+    /// Refusals that this record stands for, the last of them being told, where they were counted: see
+    /// [`super::refusals`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// Whether they were of several objects.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub various: bool,
 }
 
 /// Why a record is not in the log. Nothing that needs it may be permitted.

@@ -32,6 +32,12 @@ pub type Kept<'k> = &'k dyn Fn(&RawPath, &[Vec<u8>]) -> Option<Vec<ArgvPattern>>
 /// others may follow.
 type Beginning = (Vec<String>, Option<Vec<ArgvPattern>>);
 
+/// The words of a group, and whether others may follow; `None` where no pattern can say them.
+type Words = Option<(Vec<String>, bool)>;
+
+/// The holes of a group, and what is in it.
+type Alike<'a> = (Option<Vec<ArgvPattern>>, Vec<&'a Seen>);
+
 /// Everything that was executed, by program.
 pub fn groups<'a>(seen: impl Iterator<Item = &'a Seen>, kept: Kept<'_>) -> Vec<CommandGroup<'a>> {
     let mut programs: BTreeMap<&RawPath, Vec<&'a Seen>> = BTreeMap::new();
@@ -60,7 +66,7 @@ fn of_program<'a>(program: &RawPath, seen: Vec<&'a Seen>, is_kept: Kept<'_>) -> 
         return vec![group(Vec::new(), Some(holes), None, seen)];
     }
     // By the words that are kept of each; `None` where no pattern can say them.
-    let mut kept: BTreeMap<Option<(Vec<String>, bool)>, (Option<Vec<ArgvPattern>>, Vec<&'a Seen>)> = BTreeMap::new();
+    let mut kept: BTreeMap<Words, Alike<'a>> = BTreeMap::new();
     for one in seen {
         let beginning = one.what.words.as_deref().and_then(|words| pattern(program, words, is_kept));
         let key = beginning.as_ref().map(|(words, holes)| (words.clone(), holes.is_some()));
@@ -73,8 +79,7 @@ fn of_program<'a>(program: &RawPath, seen: Vec<&'a Seen>, is_kept: Kept<'_>) -> 
         let why = "it was given many different words, and some of them may run or lose anything";
         return vec![group(Vec::new(), Some(Vec::new()), Some(why), seen)];
     }
-    let one = |(key, (holes, seen)): (Option<(Vec<String>, bool)>, (Option<Vec<ArgvPattern>>, Vec<&'a Seen>))| match key
-    {
+    let one = |(key, (holes, seen)): (Words, Alike<'a>)| match key {
         Some((words, _)) => group(words, holes, None, seen),
         None => group(Vec::new(), Some(Vec::new()), Some("its words are not known to the end"), seen),
     };

@@ -37,7 +37,7 @@ enum Matching {
 
 impl Entry {
     /// The file of an enabled entry; `None` for one that is disabled or makes no sense.
-    fn parse(text: &[u8]) -> Option<Entry> {
+    pub fn parse(text: &[u8]) -> Option<Entry> {
         let mut lines = text.split(|byte| *byte == b'\n');
         if lines.next() != Some(b"enabled") {
             return None;
@@ -68,7 +68,7 @@ impl Entry {
     }
 
     /// Whether it is for a file with these first bytes, called by this name.
-    fn is_for(&self, head: &[u8; HEAD], name: &[u8]) -> bool {
+    pub fn is_for(&self, head: &[u8; HEAD], name: &[u8]) -> bool {
         match &self.matching {
             Matching::Extension(extension) => {
                 let dot = name.iter().rposition(|byte| *byte == b'.');

@@ -7,8 +7,8 @@
 pub mod arguments;
 mod attach;
 mod chain;
-mod format;
-mod misc;
+pub mod format;
+pub mod misc;
 mod program;
 mod refused;
 mod shown;

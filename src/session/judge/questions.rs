@@ -74,6 +74,7 @@ impl Judge {
             }
             None => self.put_question(target, wanted, verdict)?,
         };
+        target.takes_long();
         let decision = loop {
             match question.answer.recv_timeout(POLL) {
                 Ok(decision) => break decision,

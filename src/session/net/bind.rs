@@ -70,7 +70,7 @@ impl Serving<'_> {
         }
         drop(turn);
         if let Some(moved) = &moved {
-            self.put_in_place(socket, moved)?;
+            self.put_in_place(socket, moved)?.register();
         }
         Ok(Answer::Value(0))
     }

@@ -85,7 +85,7 @@ impl Serving<'_> {
     /// What connect(2) says of a socket that is connected or connecting, listens, or was connecting until an error came; it
     /// waits for a connection where a blocking socket's would. `None` for one that has no connection.
     pub(super) fn settled(&self, socket: &Socket) -> Option<Answer> {
-        let _connecting = self.target.call().connects();
+        let _connecting = self.target.connects();
         match raw::connect(socket, &UNSUITABLE) {
             Err(Errno::AFNOSUPPORT) => None,
             Err(errno) => Some(Answer::Errno(errno)),
@@ -102,18 +102,19 @@ impl Serving<'_> {
     ) -> Result<Answer, Halt> {
         if socket.place == place {
             self.target.confirm()?;
-            let _connecting = self.target.call().connects();
+            let _connecting = self.target.connects();
             return Ok(Answer::Value(connect(socket)?));
         }
         let moved = self.remade(socket, place)?;
         self.target.confirm()?;
-        let connecting = self.target.call().connects();
+        // Before it connects: its peer may accept, answer and close before connect(2) returns, and other threads of the tool
+        // see of the connection what they would see bare. Only epoll(7) hears of it afterwards, as of a socket without a
+        // connection it would tell of a hang-up.
+        let unheard = self.put_in_place(socket, &moved)?;
+        let connecting = self.target.connects();
         let done = connect(&moved);
         drop(connecting);
-        // What has begun goes on in the new one; what has failed leaves the tool its own.
-        if matches!(done, Ok(_) | Err(Errno::INPROGRESS | Errno::INTR)) {
-            self.put_in_place(socket, &moved)?;
-        }
+        unheard.register();
         Ok(Answer::Value(done?))
     }
 }

@@ -35,7 +35,7 @@ impl Serving<'_> {
         let moved = self.remade(socket, Place::Session)?;
         self.target.confirm()?;
         raw::listen(&moved, backlog)?;
-        self.put_in_place(socket, &moved)?;
+        self.put_in_place(socket, &moved)?.register();
         Ok(Answer::Value(0))
     }
 

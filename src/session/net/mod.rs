@@ -19,7 +19,6 @@ pub mod socket;
 mod udp;
 pub mod unix;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use inner::{Inner, Namespaces};
@@ -30,7 +29,6 @@ pub use raw::Registration;
 use relay::Relay;
 
 use crate::common::errno::Errno;
-use crate::tool::link::Link;
 
 /// The network of a session that has its own.
 pub struct Network {
@@ -47,9 +45,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Over the link on which init makes sockets.
-    pub fn new(link: OwnedFd, names: Arc<dyn Names>) -> Result<Network, Errno> {
-        let inner = Inner::new(Link::new(link));
+    /// With an init that makes sockets.
+    pub fn new(inner: Inner, names: Arc<dyn Names>) -> Result<Network, Errno> {
         let namespaces = inner.namespaces()?;
         let (on_host, in_session) = (Listeners::of_host().ok(), Listeners::of_session(&inner).ok());
         Ok(Network {

@@ -83,27 +83,41 @@ impl Serving<'_> {
         Ok(Socket { file: Arc::new(fresh), place, ..socket.clone() })
     }
 
-    /// Gives the tool `new` wherever it has `old`.
-    pub(super) fn put_in_place(&self, old: &Socket, new: &Socket) -> Result<(), Halt> {
+    /// Gives the tool `new` wherever it has `old`, but for epoll(7), which hears of it when the answer says so.
+    pub(super) fn put_in_place(&self, old: &Socket, new: &Socket) -> Result<Unheard, Halt> {
         let inode = fstat(old).map_err(Errno::from)?.st_ino;
         let open = self.target.descriptors()?;
         let mut polled = Vec::new();
         for epoll in open.iter().filter(|open| open.is_epoll()) {
             let registered = self.target.epoll_registrations(epoll.number)?;
-            polled
-                .extend(registered.into_iter().filter(|(of, _)| *of == inode).map(|(_, known)| (epoll.number, known)));
+            for (_, known) in registered.into_iter().filter(|(of, _)| *of == inode) {
+                if let Ok(epoll) = self.target.duplicate(epoll.number) {
+                    polled.push((epoll, known));
+                }
+            }
         }
         let listener = self.target.listener();
         for own in open.iter().filter(|open| open.is_socket(inode)) {
             let closes = self.target.is_closed_on_exec(own.number)?;
             listener.replace(self.target.notification(), new.as_fd(), own.number, closes)?;
         }
-        for (epoll, registration) in polled {
-            if let Ok(epoll) = self.target.duplicate(epoll) {
-                register(&epoll, new, registration);
-            }
+        Ok(Unheard { socket: new.clone(), polled })
+    }
+}
+
+/// A socket that is in place of another, and what the other was registered with.
+#[must_use]
+pub(super) struct Unheard {
+    socket: Socket,
+    polled: Vec<(OwnedFd, Registration)>,
+}
+
+impl Unheard {
+    /// Registers it as the other was.
+    pub(super) fn register(self) {
+        for (epoll, registration) in self.polled {
+            register(&epoll, &self.socket, registration);
         }
-        Ok(())
     }
 }
 

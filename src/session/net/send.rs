@@ -29,7 +29,7 @@ impl Serving<'_> {
         if !connects || message.to.is_empty() || address::is_unspecified(&message.to) {
             self.target.confirm()?;
             // It may wait for whoever reads.
-            let _connecting = self.target.call().connects();
+            let _connecting = self.target.connects();
             return message.send(socket, if connects { &message.to } else { &[] });
         }
         if let Some(answer) = self.settled(socket) {

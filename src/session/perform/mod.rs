@@ -17,8 +17,9 @@ mod unix;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use rustix::fs::fstatfs;
+use rustix::fs::{AtFlags, FileType, fstatfs, statat};
 
+use super::calls::Call;
 use super::decode::Attempt;
 use super::exec::{Executor, Found, Judged, arguments};
 use super::judge::{Approvals, Halt, Judge, Permit};
@@ -73,6 +74,14 @@ impl Performer {
 
     pub fn judge(&self) -> &Judge {
         &self.judge
+    }
+
+    /// Nobody is left of a call.
+    pub fn end_call(&self, call: &Arc<Call>) {
+        self.judge.end_call(call);
+        if let Some(reads) = &self.reads {
+            reads.over(call);
+        }
     }
 
     /// Whether this may be executed, after whatever asking it takes.
@@ -153,13 +162,17 @@ impl<'a> Run<'a> {
         Ok(self.target.confirm()?)
     }
 
-    /// Takes over the tool's umask for what this thread creates next.
+    /// Takes over the tool's umask for what this thread creates next, after [`Run::still_wanted`].
     fn take_umask(&self) -> Result<(), Halt> {
-        let umask = self.target.umask()?;
-        self.target.confirm()?;
-        sys::set_umask(umask);
+        sys::set_umask(self.target.umask()?);
         Ok(())
     }
+}
+
+/// What stands there now, a link itself.
+fn file_type(place: &Place) -> Option<FileType> {
+    let stat = statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+    stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
 /// Refuses to make what would give root's rights to whoever runs it. A session of root's has no capability, but its files

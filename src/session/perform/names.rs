@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
 use super::turns::Turn;
-use super::{Run, done, foresee, guarded, refuse_acting_name, refuse_set_id, tree};
+use super::{Run, done, file_type, foresee, guarded, refuse_acting_name, refuse_set_id, tree};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
@@ -16,7 +16,7 @@ use crate::session::decimal::Decimal;
 use crate::session::decode::At;
 use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
 use crate::session::listener::Answer;
-use crate::session::resolve::{Found, Object, Place};
+use crate::session::resolve::{Found, Object, Place, split};
 use crate::session::sys;
 
 const RENAME_FLAGS: u32 = libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE | libc::RENAME_WHITEOUT;
@@ -136,7 +136,7 @@ impl Run<'_> {
         if flags & !RENAME_FLAGS != 0 || (exchange && flags != libc::RENAME_EXCHANGE) {
             return Err(Errno::INVAL.into());
         }
-        let (old, new) = (self.searchable_place(from, approvals)?, self.searchable_place(to, approvals)?);
+        let (old, new, is_one_directory) = self.ends(from, to, approvals)?;
         let (old_path, new_path) = (old.path(), new.path());
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&old_path, &new_path]) {
             return Ok(Answer::Native(native));
@@ -145,7 +145,8 @@ impl Run<'_> {
         refuse_acting_name(&new)?;
         let wanted = self.ends_of_rename(&old, &new, exchange)?;
         let _permit = self.judge().permit(self.target, &wanted, approvals, || foresee::rename(&old, &new, flags))?;
-        self.in_turn(Turn::Alone, &[&old, &new], approvals, || {
+        let directories: &[&Place] = if is_one_directory { &[&old] } else { &[&old, &new] };
+        self.in_turn(Turn::Alone, directories, approvals, || {
             if self.ends_of_rename(&old, &new, exchange)? != wanted {
                 return Err(Halt::Again);
             }
@@ -155,14 +156,32 @@ impl Run<'_> {
         })
     }
 
+    /// Where a rename begins and ends, and whether in one directory, which is then walked to once.
+    fn ends(&self, from: &At, to: &At, approvals: &Approvals) -> Result<(Place, Place, bool), Halt> {
+        let parents = |at: &At| {
+            let path = at.path.as_ref().ok()?.as_bytes();
+            Some((path.first() == Some(&b'/'), split(path).0.to_vec()))
+        };
+        let is_one = from.directory == to.directory && from.links == to.links && parents(from) == parents(to);
+        let old = self.searchable_place(from, approvals)?;
+        match &to.path {
+            Ok(path) if is_one && !path.is_empty() => {
+                let new = old.beside(split(path.as_bytes()).1)?;
+                Ok((old, new, true))
+            }
+            _ => Ok((old, self.searchable_place(to, approvals)?, false)),
+        }
+    }
+
     /// What a rename does at its two ends, as they are now.
     fn ends_of_rename(&self, old: &Place, new: &Place, exchange: bool) -> Result<Vec<Wanted>, Halt> {
         if old.is_special() || new.is_special() {
             return Ok(Vec::new());
         }
         let (old_path, new_path) = (old.path(), new.path());
-        let mut source = self.end_of_rename(old, &old_path, &new_path)?;
-        let mut destination = self.end_of_rename(new, &new_path, &old_path)?;
+        let (old_type, new_type) = (file_type(old), file_type(new));
+        let mut source = self.end_of_rename(old, old_type, &old_path, &new_path)?;
+        let mut destination = self.end_of_rename(new, new_type, &new_path, &old_path)?;
         if [&source, &destination].iter().any(|end| end.reach == Reach::Link) {
             // A link that leaves one end comes to be at the other.
             (source.reach, destination.reach) = (Reach::Link, Reach::Link);
@@ -173,18 +192,23 @@ impl Run<'_> {
         }
         destination.moved.extend_from_slice(&source.moved);
         source.moved.clone_from(&destination.moved);
-        let mut sockets = self.socket_at(old, &old_path, &new_path)?.into_iter().collect::<Vec<_>>();
+        let mut sockets = self.socket_at(old, old_type, &old_path, &new_path)?.into_iter().collect::<Vec<_>>();
         if exchange {
-            sockets.extend(self.socket_at(new, &new_path, &old_path)?);
+            sockets.extend(self.socket_at(new, new_type, &new_path, &old_path)?);
         }
         sockets.extend([source, destination]);
         Ok(sockets)
     }
 
     /// What it takes besides where a socket leaves this place for another.
-    fn socket_at(&self, here: &Place, path: &RawPath, other: &RawPath) -> Result<Option<Wanted>, Halt> {
-        let stat = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-        match stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+    fn socket_at(
+        &self,
+        here: &Place,
+        there: Option<FileType>,
+        path: &RawPath,
+        other: &RawPath,
+    ) -> Result<Option<Wanted>, Halt> {
+        match there {
             Some(FileType::Socket) => self.socket_renamed(guarded::made(here)?, path, other),
             Some(FileType::Directory) => self.keep_sockets(path, other).map(|()| None),
             _ => Ok(None),
@@ -192,9 +216,13 @@ impl Run<'_> {
     }
 
     /// One end of a rename, with the names below it where a directory moves.
-    fn end_of_rename(&self, here: &Place, path: &RawPath, other: &RawPath) -> Result<Wanted, Halt> {
-        let stat = statat(&here.directory, here.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-        let kind = stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode));
+    fn end_of_rename(
+        &self,
+        here: &Place,
+        kind: Option<FileType>,
+        path: &RawPath,
+        other: &RawPath,
+    ) -> Result<Wanted, Halt> {
         let is_directory = kind == Some(FileType::Directory);
         let reach = if kind == Some(FileType::Symlink) { Reach::Link } else { Reach::Below };
         let mut wanted =
@@ -234,7 +262,7 @@ impl Run<'_> {
         refuse_acting_name(&new)?;
         let is_link = is_symlink(&source)?;
         let socket = || match (&source, &source_path) {
-            (Found::Place(old), Some(path)) => self.socket_at(old, path, &new_path),
+            (Found::Place(old), Some(path)) => self.socket_at(old, file_type(old), path, &new_path),
             (Found::Object(object), Some(path)) => {
                 let handle = object.handle.try_clone().map_err(|error| Errno::of(&error))?;
                 self.socket_renamed(handle, path, &new_path)

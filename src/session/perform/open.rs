@@ -5,14 +5,14 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat, statat};
 
-use super::foresee;
 use super::turns::Turn;
-use super::{Kind, Run, done, is_proc, kind_of, refuse_acting, refuse_set_id};
+use super::{Kind, Run, done, file_type, is_proc, kind_of, refuse_acting, refuse_set_id};
+use super::{foresee, guarded};
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
-use crate::session::decode::At;
+use crate::session::decode::{At, Attempt};
 use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
 use crate::session::listener::Answer;
 use crate::session::resolve::{Found, Object, Place, path_of, split, trimmed};
@@ -21,8 +21,15 @@ use crate::session::sys::{self, OpenHow};
 /// openat2(2), linux/openat2.h: never through a symbolic or magic link.
 const NO_LINKS: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 const LINKS_AT_MOST: u32 = 40;
+/// `/dev/null`, `zero`, `full`, `random`, `urandom`: Documentation/admin-guide/devices.txt.
+const HARMLESS: [u64; 5] = [makedev(1, 3), makedev(1, 5), makedev(1, 7), makedev(1, 8), makedev(1, 9)];
 /// `__O_TMPFILE`, which is no valid flag without `O_DIRECTORY`.
 const TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
+
+/// A device number of glibc's, for numbers that fit a byte, makedev(3).
+const fn makedev(major: u64, minor: u64) -> u64 {
+    major << 8 | minor
+}
 
 fn has(how: OpenHow, flags: i32) -> bool {
     let flags = u64::from(flags as u32);
@@ -52,10 +59,11 @@ fn creates_only_if_missing(how: OpenHow) -> bool {
 
 impl Run<'_> {
     pub(super) fn open(&self, at: &At, how: OpenHow, strict: bool, approvals: &mut Approvals) -> Result<Answer, Halt> {
-        if only_reads(how)
-            && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
-        {
-            return Ok(Answer::Native(harmless));
+        if only_reads(how) {
+            return match self.judge().scratch().harmless(self.attempt) {
+                Some(harmless) => Ok(Answer::Native(harmless)),
+                None => self.open_reading(at, how, approvals),
+            };
         }
         if !strict && (has(how, TMPFILE_BIT) || has(how, libc::O_CREAT | libc::O_DIRECTORY)) {
             // What no path can make right is refused before the path is looked at.
@@ -88,6 +96,43 @@ impl Run<'_> {
         }
     }
 
+    /// openat2(2) for reading. Its flags are in memory, which by the time of a native run may ask for a cut that the floor does
+    /// not see, so it is opened here, if that is the same to the tool: see [`Run::refuse_for_the_tool`].
+    fn open_reading(&self, at: &At, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        if how.resolve & BY_THE_KERNEL != 0 {
+            return self.open_resolving(at, how, approvals);
+        }
+        let object = self.resolver().object(self.target, at, !has(how, libc::O_NOFOLLOW))?;
+        self.reopen(object, how, approvals)
+    }
+
+    fn is_strict(&self) -> bool {
+        matches!(self.attempt, Attempt::Open { strict: true, .. })
+    }
+
+    /// `ENOSYS` for an openat2(2) that only the tool itself could carry out, which whoever calls it has to reckon with (it came
+    /// with Linux 5.6): with `O_PATH`, as seccomp(2) cannot give such a descriptor, and of what depends on who opens it, such as
+    /// terminals and the files of procfs.
+    fn refuse_for_the_tool(&self, object: &Object, how: OpenHow) -> Result<(), Halt> {
+        if !self.is_strict() {
+            return Ok(());
+        }
+        let stat = fstat(&object.handle).map_err(Errno::from)?;
+        let is_plain = kind_of(object.handle.as_fd())? == Kind::Plain && !object.is_nameless();
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let is_the_same_to_all = match kind {
+            FileType::RegularFile | FileType::Fifo => is_plain,
+            FileType::Directory | FileType::Symlink | FileType::Socket => true,
+            FileType::CharacterDevice => HARMLESS.contains(&stat.st_rdev),
+            FileType::BlockDevice | FileType::Unknown => false,
+        };
+        match () {
+            () if is_the_same_to_all && !has(how, libc::O_PATH) => Ok(()),
+            () if has(how, libc::O_DIRECTORY) && kind != FileType::Directory => Err(Errno::NOTDIR.into()),
+            () => Err(Errno::NOSYS.into()),
+        }
+    }
+
     /// Opens a name that is judged as it stands; a link there is `ELOOP`.
     fn open_place(&self, place: &Place, how: OpenHow, approvals: &mut Approvals) -> Result<Answer, Halt> {
         let path = place.path();
@@ -101,23 +146,33 @@ impl Run<'_> {
         if kind == Kind::Proc {
             return self.open_of_proc(place, &path, how);
         }
-        if creates_only_if_missing(how)
-            && place.is_regular_file()
-            && let Some(harmless) = self.judge().scratch().harmless(self.attempt)
-        {
-            return Ok(Answer::Native(harmless));
+        if creates_only_if_missing(how) && place.is_regular_file() {
+            if let Some(harmless) = self.judge().scratch().harmless(self.attempt) {
+                return Ok(Answer::Native(harmless));
+            }
+            let object = Object { handle: guarded::made(place)?, path };
+            return self.reopen(
+                object,
+                OpenHow { flags: how.flags & !(libc::O_CREAT as u64), mode: 0, ..how },
+                approvals,
+            );
         }
         if kind == Kind::Acting {
             return Err(Errno::ACCES.into());
         }
-        let (permit, there) = self.permit_open(place, path, how, approvals)?;
+        let there = file_type(place);
+        if self.is_strict() && matches!(there, Some(FileType::CharacterDevice | FileType::BlockDevice)) {
+            let object = Object { handle: guarded::made(place)?, path };
+            return self.reopen(object, how, approvals);
+        }
+        let permit = self.permit_open(place, path, how, there, approvals)?;
         let how = OpenHow { resolve: NO_LINKS, ..how };
-        if there && opens_without_creating(place, how) {
+        if there == Some(FileType::RegularFile) && has(how, libc::O_CREAT) && opens_without_creating(place, how) {
             return self.open_existing(place, how, &permit, approvals);
         }
         self.check_room(how)?;
-        let is_fifo_now = is_fifo(place);
-        let _waits = is_fifo_now.then(|| self.performer.waiting.one_more()).transpose()?;
+        let is_fifo_now = there == Some(FileType::Fifo);
+        let _waits = is_fifo_now.then(|| self.waits()).transpose()?;
         if !has(how, libc::O_CREAT) {
             self.still_wanted()?;
             let opened = sys::openat2(place.directory.as_fd(), &place.name, how)?;
@@ -127,14 +182,13 @@ impl Run<'_> {
             // It may wait for a reader, which is nobody's turn; and nothing is made.
             return self.open_existing(place, how, &permit, approvals);
         }
-        // Of what is made here nothing has to be read by consent, of what was there already perhaps.
-        let fresh = reads_too(how)
-            && self.reads().is_some()
-            && statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).is_err();
+        // Of what is made here nothing has to be read by consent, of what was there already perhaps; and what is made waits for
+        // nobody.
+        let fresh = there.is_none();
         let exclusive = if fresh { libc::O_EXCL as u64 } else { 0 };
         self.take_umask()?;
         let opened = self.in_turn(Turn::Shared, &[place], approvals, || {
-            if is_fifo(place) && !has(how, libc::O_EXCL) {
+            if !fresh && !has(how, libc::O_EXCL) && file_type(place) == Some(FileType::Fifo) {
                 return Err(Halt::Again);
             }
             let flagged = OpenHow { flags: how.flags | exclusive, ..how };
@@ -187,23 +241,20 @@ impl Run<'_> {
         }
     }
 
-    /// The permit, and whether a regular file was seen there by an open that would create one.
+    /// The permit. `there` is what was seen at the name.
     fn permit_open(
         &self,
         place: &Place,
         path: RawPath,
         how: OpenHow,
+        there: Option<FileType>,
         approvals: &mut Approvals,
-    ) -> Result<(Permit, bool), Halt> {
-        let creates = has(how, libc::O_CREAT);
-        let mut operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
-        let mut is_file = false;
-        if creates && !self.judge().scratch().covers(&path, None) {
-            match statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
-                Err(_) => operation = Operation::Create,
-            }
-        }
+    ) -> Result<Permit, Halt> {
+        let operation = match there {
+            None if has(how, libc::O_CREAT) => Operation::Create,
+            _ if has(how, libc::O_TRUNC) => Operation::Truncate,
+            _ => Operation::OpenWrite,
+        };
         // Whether the name is there may change at any time, and a file that stands where a directory is expected, such as a
         // `.git` that names another, speaks for all that is guarded below.
         let mut wanted = vec![Wanted::new(operation, path.clone()).reaching(Reach::Below)];
@@ -211,8 +262,7 @@ impl Run<'_> {
             // Asked before anything is cut; by its other names it is judged once it is open.
             wanted.push(Wanted::reading(path, false));
         }
-        let permit = self.judge().permit(self.target, &wanted, approvals, || foresee::open(place, how))?;
-        Ok((permit, is_file))
+        self.judge().permit(self.target, &wanted, approvals, || foresee::open(place, how))
     }
 
     /// `O_TMPFILE`: a file without a name in this directory.
@@ -257,12 +307,18 @@ impl Run<'_> {
         if let Some(native) = self.judge().scratch().enforced(self.attempt, &[&path]) {
             return Ok(Answer::Native(native));
         }
-        refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
+        self.refuse_for_the_tool(&object, how)?;
+        if !only_reads(how) {
+            refuse_acting(object.handle.as_fd(), Errno::ACCES)?;
+        }
         if FileType::from_raw_mode(fstat(&object.handle).map_err(Errno::from)?.st_mode) == FileType::Symlink {
             return Err(Errno::LOOP.into());
         }
-        let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
-        let mut wanted = vec![Wanted::of(operation, &object)?.reaching(Reach::Below)];
+        let mut wanted = Vec::new();
+        if !only_reads(how) {
+            let operation = if has(how, libc::O_TRUNC) { Operation::Truncate } else { Operation::OpenWrite };
+            wanted.push(Wanted::of(operation, &object)?.reaching(Reach::Below));
+        }
         if let Some(reads) = self.reads().filter(|_| reads_too(how)) {
             wanted.extend(reads.wanted(object.handle.as_fd())?);
         }
@@ -273,7 +329,7 @@ impl Run<'_> {
         let creating = u64::from((libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) as u32);
         let how = OpenHow { flags: how.flags & !creating, mode: 0, resolve: 0 };
         let kind = FileType::from_raw_mode(fstat(&object.handle).map_err(Errno::from)?.st_mode);
-        let _waits = (kind == FileType::Fifo).then(|| self.performer.waiting.one_more()).transpose()?;
+        let _waits = (kind == FileType::Fifo).then(|| self.waits()).transpose()?;
         let mut name = Decimal::default();
         let opened = sys::openat2(CWD.as_fd(), name.of(object.handle.as_raw_fd()), how)?;
         self.hand_over_judged(opened, how, &permit, approvals)
@@ -424,11 +480,6 @@ fn opens_without_creating(place: &Place, how: OpenHow) -> bool {
 const BY_THE_KERNEL: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_XDEV;
 
 const CONFINED: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
-
-fn is_fifo(place: &Place) -> bool {
-    let stat = statat(&place.directory, place.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
-}
 
 /// The directory in which the last component of a path is looked up.
 fn pinned_parents(base: &OwnedFd, path: &CStr, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {

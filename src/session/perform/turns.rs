@@ -64,6 +64,12 @@ impl Turns {
 }
 
 impl Run<'_> {
+    /// What follows may wait for another process of the tool. `ENFILE` if too many wait.
+    pub(super) fn waits(&self) -> Result<Waits<'_>, Errno> {
+        self.target.takes_long();
+        self.performer.waiting.one_more()
+    }
+
     /// Acts when it is this attempt's turn, on places that still are where they were judged; else they are judged again, by
     /// where they are now.
     pub(super) fn in_turn<T>(

@@ -5,6 +5,7 @@
 //! processes inside, and where a single inode is marked also from anybody outside, who is let pass at once.
 
 mod event;
+mod openers;
 mod outside;
 mod serve;
 pub mod survey;
@@ -12,15 +13,17 @@ pub mod survey;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, fstat, stat, statx};
 
+use self::openers::Openers;
 use self::survey::Survey;
 use crate::common::errno::Errno;
 use crate::common::path::RawPath;
 use crate::common::wire::Identity;
 use crate::policy::decide::Policy;
+use crate::session::calls::Call;
 use crate::session::judge::Wanted;
 use crate::session::resolve::path_of;
 use crate::tool::fanotify::{Group, Reach};
@@ -64,6 +67,7 @@ pub struct Reads {
     /// Directories in which guarded names may come to be from outside.
     watched: Vec<RawPath>,
     marked: Mutex<Marked>,
+    openers: Openers,
 }
 
 /// Inodes with marks of their own.
@@ -104,7 +108,10 @@ impl Preparation {
         let regions = regions::build(order, self.procfs.as_fd())?;
         let Preparation { group, keeper, procfs } = self;
         let watched = std::mem::take(&mut survey.watched).into_iter().collect();
-        Ok((Reads { group, keeper, regions, procfs, watched, marked: Mutex::default() }, survey))
+        Ok((
+            Reads { group, keeper, regions, procfs, watched, marked: Mutex::default(), openers: Openers::default() },
+            survey,
+        ))
     }
 }
 
@@ -112,6 +119,11 @@ impl Reads {
     /// From here on the keeper lives as long as init.
     pub fn watch(&self, init: BorrowedFd<'_>) -> Result<(), ReadsError> {
         self.keeper.watch(init).map_err(ReadsError::Keeper)
+    }
+
+    /// Nobody is left of a call.
+    pub fn over(&self, call: &Arc<Call>) {
+        self.openers.over(call);
     }
 
     pub fn keeper(&self) -> &Keeper {

@@ -4,19 +4,15 @@
 //! to a bound; the last one asks nobody, so that opens which policy decides, and the supervisor's own, are always answered.
 //! Nothing here opens a file that could be in a region.
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::sync::{Arc, OnceLock};
 
 use super::event::Opener;
 use super::outside;
 use super::{Reads, ReadsError, Seen};
 use crate::common::errno::Errno;
-use crate::common::id::CallId;
-use crate::session::calls::{Call, Calls};
+use crate::session::calls::Calls;
 use crate::session::judge::{Approvals, Halt};
 use crate::session::perform::Performer;
 use crate::session::sys;
@@ -28,8 +24,6 @@ const THREADS_KEPT: usize = 2;
 const STACK_BYTES: usize = 256 * 1024;
 /// Times that one open is judged anew, because somebody said yes to something that has another name by then.
 const TRIES_AT_MOST: u32 = 8;
-/// Threads of the tool whose call is remembered.
-const KNOWN_AT_MOST: usize = 512;
 
 /// What decides, once the session is that far; before that no process of the tool exists.
 pub struct Court {
@@ -37,14 +31,6 @@ pub struct Court {
     pub calls: Arc<Calls>,
     /// Init's id in the supervisor's pid namespace.
     pub init: i32,
-}
-
-/// A thread of the tool that opened before, and the call that it is of.
-struct Known {
-    /// Readable when the thread is gone, and its number perhaps another's.
-    pidfd: OwnedFd,
-    call: Arc<Call>,
-    number: CallId,
 }
 
 /// Reads that are answered.
@@ -68,7 +54,6 @@ struct Server {
     court: Arc<OnceLock<Court>>,
     init: i32,
     descriptors: OwnedFd,
-    known: Mutex<HashMap<i32, Known>>,
     threads: AtomicUsize,
     receiving: AtomicUsize,
 }
@@ -86,7 +71,6 @@ pub fn serve(reads: Arc<Reads>, init: i32) -> Result<HeldReads, ReadsError> {
         court: Arc::clone(&court),
         init,
         descriptors,
-        known: Mutex::default(),
         threads: AtomicUsize::new(0),
         receiving: AtomicUsize::new(0),
     });
@@ -149,7 +133,7 @@ impl Server {
     }
 
     fn judge(&self, event: &Event, may_ask: bool) -> bool {
-        let known = self.known_call(event.thread);
+        let known = self.reads.openers.call_of(event.thread);
         if known.is_none() && sys::is_own_thread(event.thread) {
             return true;
         }
@@ -163,7 +147,7 @@ impl Server {
         }
         let allow = self.permits(court, &opener, event, &seen, may_ask);
         if is_new && let Some((call, number)) = opener.leave() {
-            self.know(event.thread, call, number);
+            self.reads.openers.know(event.thread, &call, number);
         }
         allow
     }
@@ -180,38 +164,5 @@ impl Server {
             }
         }
         false
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<i32, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn known_call(&self, thread: i32) -> Option<(Arc<Call>, CallId)> {
-        let mut known = self.known();
-        let found = known.get(&thread)?;
-        if sys::is_alive(&found.pidfd) {
-            return Some((Arc::clone(&found.call), found.number));
-        }
-        known.remove(&thread);
-        None
-    }
-
-    /// The thread is held, so its number is its own.
-    fn know(&self, thread: i32, call: Arc<Call>, number: CallId) {
-        let mut known = self.known();
-        if known.contains_key(&thread) {
-            return;
-        }
-        if known.len() >= KNOWN_AT_MOST {
-            known.retain(|_, other| sys::is_alive(&other.pidfd));
-        }
-        if known.len() >= KNOWN_AT_MOST {
-            known.clear();
-        }
-        // PIDFD_THREAD (Linux 6.9).
-        let flags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
-        if let Some(pidfd) = Pid::from_raw(thread).and_then(|thread| pidfd_open(thread, flags).ok()) {
-            known.insert(thread, Known { pidfd, call, number });
-        }
     }
 }

@@ -10,6 +10,8 @@ pub mod classes;
 mod markdown;
 pub mod x86_64;
 
+use std::collections::HashMap;
+
 use crate::common::errno::Errno;
 
 pub use markdown::markdown;
@@ -192,6 +194,11 @@ impl Group {
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.split_ascii_whitespace()
     }
+}
+
+/// Every name of the table with its class, to look up all of them.
+pub fn classes_by_name() -> HashMap<&'static str, &'static Class> {
+    classes::GROUPS.iter().flat_map(|group| group.names().map(|name| (name, &group.class))).collect()
 }
 
 /// The class of a system call by its name; `None` for a name that is not in the table.

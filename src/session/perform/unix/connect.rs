@@ -75,7 +75,7 @@ impl Run<'_> {
         if is_non_blocking(socket)? {
             return Ok(None);
         }
-        Ok(Some(self.performer.waiting.one_more().map_err(|_| full)?))
+        Ok(Some(self.waits().map_err(|_| full)?))
     }
 }
 

@@ -87,7 +87,7 @@ impl Run<'_> {
         };
         self.still_wanted()?;
         let full = Errno::new(libc::EAGAIN).unwrap_or(Errno::BUSY);
-        let waits = (!flags.contains(SendFlags::DONTWAIT)).then(|| self.performer.waiting.one_more());
+        let waits = (!flags.contains(SendFlags::DONTWAIT)).then(|| self.waits());
         let _waits = waits.transpose().map_err(|_| full)?;
         let answer = sent(sendto(&twin, data, flags, &to));
         drop(peer);
