@@ -23,6 +23,7 @@ compare="
 $run
 util-linux:unshare
 util-linux:findmnt
+dbus-daemon:dbus-daemon
 make:make
 tar:tar
 cargo:/usr/bin/cargo

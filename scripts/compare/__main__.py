@@ -73,9 +73,9 @@ def grow(args, store):
         wanted, missing = modes.usable([modes.by_key("bare"), modes.by_key("gated")], stage)
         if missing:
             sys.exit(f"compare: {missing}")
+        store.write("growth-machine", machine.describe(stage.binaries, measure.PLACE))
         measure.warm(stage, wanted)
         growth.run(stage, store, args.only and args.only.split(","), args.rounds or 3, args.most)
-        store.write("growth-machine", machine.describe(stage.binaries, measure.PLACE))
 
 
 OWN_MOUNTS = "GATED_COMPARE_OWN_MOUNTS"

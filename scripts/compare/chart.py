@@ -6,8 +6,9 @@ from math import log10
 import workloads
 
 # Told apart without red and green alone, also in grey: each has a shape of its own.
-COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#9c6ade", "#8a8a8a")
+COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#9c6ade", "#8a8a8a", "#b15928")
 STYLE = """<style>
+.page { fill: #fff }
 text { font: 13px system-ui, sans-serif; fill: #24292f }
 .small { font-size: 11px; fill: #57606a }
 .title { font-weight: 600; font-size: 15px }
@@ -16,6 +17,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 .target { stroke: #24292f; stroke-width: 2 }
 .row { stroke: #8883; stroke-width: 1 }
 @media (prefers-color-scheme: dark) {
+  .page { fill: #0d1117 }
   text { fill: #e6edf3 } .small { fill: #9aa4af } .one { stroke: #9aa4af } .target { stroke: #e6edf3 }
 }
 </style>"""
@@ -59,14 +61,15 @@ def legend(names, x, y, per_row, step):
 
 
 def page(width, height, label, parts):
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{escape(label)}">\n'
-            + STYLE + "\n" + "\n".join(parts) + "\n</svg>\n")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '
+            f'aria-label="{escape(label)}">\n'
+            + STYLE + f'\n<rect class="page" width="{width}" height="{height}"/>\n' + "\n".join(parts) + "\n</svg>\n")
 
 
 def comparison(by_row, modes):
     """A line for each row, a mark for each mode where its ratio to bare is, on a logarithmic scale."""
     rows = [row for row in workloads.ALL if row.key in by_row and not row.in_milliseconds and "bare" in by_row[row.key]]
-    left, right, top, step, width = 330, 30, 110, 26, 980
+    left, right, top, step, width = 330, 30, 130, 26, 980
     height = top + step * len(rows) + 40
     least, most = 0.8, 20.0
 
@@ -96,9 +99,10 @@ def comparison(by_row, modes):
 
 def growth(kept, titles):
     """A panel for each kind of growth: microseconds of an operation, bare and gated, by size; both scales logarithmic."""
-    width, height, gap = 980, 330, 235
+    width, height = 980, 330
+    gap = (width - 40) / len(titles)
     values = [value for points in kept.values() for point in points for value in (point["bare"], point["gated"])]
-    least, most = 1.0, max([100.0, *values]) * 1.3
+    least, most = 0.3, max([100.0, *values]) * 1.3
     top, bottom = 84, height - 60
 
     def up(value):
@@ -108,10 +112,10 @@ def growth(kept, titles):
     parts += legend(("gated", "bare"), 24, 52, 2, 100)
     for panel, (kind, title) in enumerate(titles.items()):
         left = 50 + panel * gap
-        right = left + gap - 40
+        right = left + gap - 38
         points = kept.get(kind, [])
-        parts.append(text((left + right) / 2, height - 16, title, "middle"))
-        for tick in (1, 3, 10, 30, 100, 300, 1000):
+        parts.append(text((left + right) / 2, height - 16, title, "middle", "small"))
+        for tick in (0.3, 1, 3, 10, 30, 100, 300, 1000):
             if least <= tick <= most:
                 parts += [line(left, up(tick), right, up(tick), "grid"), text(left - 6, up(tick) + 4, f"{tick:g}", "end", "small")]
         if not points:
@@ -122,7 +126,8 @@ def growth(kept, titles):
             return left + 14 + (log10(size) - first) / ((last - first) or 1) * (right - left - 28)
 
         for point in points:
-            parts.append(text(across(point["size"]), bottom + 18, f"{point['size']:,}".replace(",000,000", "M").replace(",000", "k"), "middle", "small"))
+            size = f"{point['size']:,}".replace(",000,000", "M").replace(",000", "k")
+            parts.append(text(across(point["size"]), bottom + 18, size, "middle", "small"))
         for index, side in enumerate(("gated", "bare")):
             way = " ".join(f"{number(across(point['size']))},{number(up(point[side]))}" for point in points)
             parts.append(f'<polyline points="{way}" fill="none" stroke="{COLOURS[index]}" stroke-width="2"/>')

@@ -1,7 +1,7 @@
 """How the cost of an operation grows with sessions, processes, files and rules; and what sessions hold. As root.
 
-An operation is one of four calls in a loop: an open that creates, chmod, rename, unlink. The figure is the time that all
-processes took for all of theirs, over their number.
+An operation is one of four calls in a loop: an open that creates, chmod, rename, unlink; or an open to read. The figure
+is the time that all processes took for all of theirs, over their number.
 """
 
 import os
@@ -73,8 +73,8 @@ def held(pids):
 class Running:
     """One session, or bare process, that waits for its work."""
 
-    def __init__(self, stage, mode, folder, processes, loops, directory="."):
-        program = ["/usr/bin/python3", "-I", "-S", str(stage.programs / "operations.py"), directory, str(processes), str(loops)]
+    def __init__(self, stage, mode, folder, processes, loops, directory, kind):
+        program = ["/usr/bin/python3", "-I", "-S", str(stage.programs / "operations.py"), kind, directory, str(processes), str(loops)]
         self.start = time.monotonic()
         self.process = stage.start(
             mode, folder, program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -115,13 +115,13 @@ class Nothing:
     prepare = staticmethod(empty)
 
 
-def measured(stage, mode, sessions=1, processes=1, loops=LOOPS, folder=None, directory="."):
+def measured(stage, mode, sessions=1, processes=1, loops=LOOPS, folder=None, directory=".", kind="changes"):
     """Microseconds of an operation, and what was held meanwhile."""
     folders = [folder] if folder else [stage.fresh(Nothing) for _ in range(sessions)]
     running = []
     more = {}
     try:
-        running = [Running(stage, mode, place, processes, loops // sessions, directory) for place in folders]
+        running = [Running(stage, mode, place, processes, loops // sessions, directory, kind) for place in folders]
         starts = [one.ready() for one in running]
         begin = time.monotonic()
         for one in running:
@@ -188,6 +188,15 @@ def filled(folder, have, wanted):
 
 def files(stage, number, sizes):
     """One tree that grows; the operations are in one of its directories, beside a thousand files."""
+    yield from in_tree(stage, number, sizes, "changes")
+
+
+def reads(stage, number, sizes):
+    """The same tree, and its files are opened to read."""
+    yield from in_tree(stage, number, sizes, "reads")
+
+
+def in_tree(stage, number, sizes, kind):
     folder = stage.fresh(Nothing)
     try:
         have = 0
@@ -196,23 +205,18 @@ def files(stage, number, sizes):
             os.sync()
             have = size
             point = Point(size)
-            rounds(point, number, lambda key: measured(stage, modes.by_key(key), folder=folder, directory="tree/part0/part0"))
+            rounds(point, number, lambda key: measured(stage, modes.by_key(key), folder=folder, directory="tree/part0/part0", kind=kind))
             yield point
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-RULE = """
-[[rule]]
-id = "rule-{number}"
-access = ["write"]
-path = ["{{workspace}}/kept/{number}/**", "**/name-{number}.conf"]
-level = "ask"
-"""
+# Short: a policy file may be 1 MiB long.
+RULE = '[[rule]]\nid="r{number}"\naccess=["write"]\npath=["{{workspace}}/kept/{number}/**"]\nlevel="ask"\n'
 
 
 def rules(stage, number, sizes):
-    """Rules about other files of the workspace, each with a tree and a name."""
+    """Rules about other trees of the workspace."""
     for size in sizes:
         name = f"rules{size}"
         (stage.path / f"{name}.toml").write_text(modes.profile(name) + "".join(RULE.format(number=n) for n in range(size)))
@@ -226,6 +230,7 @@ KINDS = {
     "sessions": ("sessions at once", sessions, SESSIONS),
     "processes": ("processes in one session", processes, PROCESSES),
     "files": ("files in the tree", files, FILES),
+    "reads": ("files in the tree, opened to read", reads, FILES),
     "rules": ("rules in the policy", rules, RULES),
 }
 

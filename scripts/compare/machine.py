@@ -1,5 +1,6 @@
 """What machine a comparison ran on, and which versions of everything."""
 
+import datetime
 import os
 import subprocess
 from pathlib import Path
@@ -34,6 +35,7 @@ def describe(binaries, place):
     """Of the machine now: names and values, in the order in which they are shown."""
     root = Path(__file__).resolve().parents[2]
     return {
+        "date": datetime.date.today().isoformat(),
         "processor": f"{processor()}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores",
         "memory": memory(),
         "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
@@ -44,6 +46,7 @@ def describe(binaries, place):
         "bubblewrap": first_line("bwrap", "--version"),
         "firejail": first_line("firejail", "--version"),
         "sandlock": first_line(str(modes.SANDLOCK), "-I", "-c", "import importlib.metadata as m; print(m.version('sandlock'))"),
+        "nono-py": first_line(str(modes.NONO_PY), "-I", "-c", "import importlib.metadata as m; print(m.version('nono-py'))"),
         "nono": first_line(str(modes.NONO), "--version"),
         "programs": ", ".join(filter(None, (
             first_line("git", "--version"), first_line("grep", "--version"), first_line("make", "--version"),

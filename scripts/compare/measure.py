@@ -1,6 +1,7 @@
 """Runs one workload in several modes in turn and takes the time; root, which becomes the user for what is measured.
 
-A stage is one run's directories, and its user, whom only the stage's own mount namespace knows. Every run of a workload gets a fresh folder, made before the clock starts.
+A stage is one run's directories, and its user, whom only the stage's own mount namespace knows. Every run of a workload gets
+a fresh folder, made before the clock starts.
 """
 
 import json
@@ -14,6 +15,8 @@ import traceback
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+
+import daemon
 
 HERE = Path(__file__).resolve().parent
 # Not below /tmp, which some sandboxes replace, nor below /var, where firejail lets nothing be executed.
@@ -34,14 +37,14 @@ class Run:
 
 
 class Stage:
-    """In a mount namespace of its own: a directory with the user's home, a copy of the programs that run inside, and a place for fresh folders."""
+    """In a mount namespace of its own: the user's home, the programs that run inside, and a place for fresh folders."""
 
     # In no passwd of a machine.
     uid = gid = 60779
     user = "gated-compare"
 
     def __init__(self, binaries):
-        self.binaries = binaries
+        self.built = binaries
 
     def __enter__(self):
         self.path = Path(tempfile.mkdtemp(prefix="gated-compare.", dir=PLACE))
@@ -52,6 +55,12 @@ class Stage:
             os.chown(self.home, self.uid, self.gid)
             self.programs = self.path / "programs"
             shutil.copytree(HERE / "inside", self.programs, ignore=shutil.ignore_patterns("__pycache__"))
+            # Where the user may execute them, too.
+            self.binaries = self.path / "bin"
+            self.binaries.mkdir()
+            for name in ("gated-run", "gated-session", "gatedd"):
+                if (self.built / name).exists():
+                    linked(self.built / name, self.binaries / name)
             # Seen in this mount namespace alone, so that no file of the machine changes.
             self.lay_over("/etc/passwd", f"{self.user}:x:{self.uid}:{self.gid}::{self.home}:/bin/sh\n")
             self.lay_over("/etc/group", f"{self.user}:x:{self.gid}:\n")
@@ -129,7 +138,7 @@ class Stage:
             for _ in range(row.repeats):
                 # What another run said, in a folder that serves for several.
                 (folder / "took.json").unlink(missing_ok=True)
-                status, output, whole = self.done(mode, folder, argv)
+                status, output, whole = self.done(mode.for_row(row), folder, argv)
                 runs.append(Run(self.outcome(row, folder, status, output, whole), whole))
             return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
         except Failed as failed:
@@ -175,6 +184,14 @@ class Stage:
         return told["seconds"]
 
 
+def linked(source, to):
+    """The same file under another name, or a copy where that cannot be."""
+    try:
+        os.link(source, to)
+    except OSError:
+        shutil.copy(source, to)
+
+
 def complaint(output):
     """The first line that speaks of an error, or else the last one."""
     lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
@@ -192,8 +209,14 @@ def warm(stage, modes):
 
 def row(stage, workload, modes, rounds):
     """By mode, what each round came to: a list of runs, or the reason why there is none."""
-    with stage.folder(workload) if workload.reads_only else nullcontext() as folder:
-        return in_turn(stage, workload, modes, rounds, folder)
+    try:
+        with (
+            stage.folder(workload) if workload.reads_only else nullcontext() as folder,
+            daemon.running(stage) if workload.by_daemon else nullcontext(),
+        ):
+            return in_turn(stage, workload, [mode for mode in modes if mode.does(workload)], rounds, folder)
+    except daemon.NotThere as reason:
+        return {mode.key: str(reason) for mode in modes if mode.does(workload)}
 
 
 def in_turn(stage, workload, modes, rounds, folder):

@@ -6,9 +6,9 @@ recommend.
 
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Callable
 
+import daemon
 import inputs
 
 
@@ -20,6 +20,16 @@ class Mode:
     # The reason why it cannot be used here, with what to install, or "".
     missing: Callable = lambda stage: ""
     as_root: bool = False
+    # The same by the daemon, if there is such a thing.
+    by_daemon: Callable | None = None
+
+    def does(self, row):
+        return not row.by_daemon or self.key == "bare" or self.by_daemon is not None
+
+    def for_row(self, row):
+        if row.by_daemon and self.by_daemon is not None:
+            return Mode(self.key, self.title, self.by_daemon)
+        return self
 
 
 PROFILE = """\
@@ -58,10 +68,20 @@ def gated(name):
     return command
 
 
+def gated_by_daemon(name):
+    def command(stage, folder, argv):
+        return [
+            "env", f"DBUS_SYSTEM_BUS_ADDRESS={daemon.address(stage)}", str(stage.binaries / "gated-run"),
+            "--profile", str(stage.path / f"{name}.toml"), "--", *argv,
+        ]
+
+    return command
+
+
 def no_gated(stage):
     if (stage.binaries / "gated-run").exists():
         return ""
-    return f"no gated-run in {stage.binaries}: make build"
+    return f"no gated-run in {stage.built}: make build"
 
 
 def bubblewrap(stage, folder, argv):
@@ -80,6 +100,7 @@ def firejail(stage, folder, argv):
 
 # What is not Debian's is looked for here: in the cache, for everybody to execute.
 SANDLOCK = inputs.CACHE / "sandlock/bin/python3"
+NONO_PY = inputs.CACHE / "nono-py/bin/python3"
 NONO = inputs.CACHE / "nono/bin/nono"
 
 
@@ -90,11 +111,21 @@ def sandlock(kind):
     return command
 
 
-def no_sandlock(stage):
-    if SANDLOCK.exists():
-        return ""
-    place = SANDLOCK.parents[1]
-    return f"no {SANDLOCK}: python3 -m venv {place} && {place}/bin/pip install sandlock"
+def nono_py(stage, folder, argv):
+    return [str(NONO_PY), "-I", str(stage.programs / "nono_run.py"), str(folder), *argv]
+
+
+def nono(stage, folder, argv):
+    return [str(NONO), "--silent", "run", "--read", "/", "--allow", str(folder), "--allow", "/tmp", "--", *argv]
+
+
+def in_venv(python, package):
+    place = python.parents[1]
+    return lambda stage: "" if python.exists() else f"no {python}: python3 -m venv {place} && {place}/bin/pip install {package}"
+
+
+def no_nono(stage):
+    return "" if NONO.exists() else f"no {NONO}: cargo install nono-cli --root {NONO.parents[1]}"
 
 
 def command_of(name, package):
@@ -103,13 +134,15 @@ def command_of(name, package):
 
 ALL = [
     Mode("bare", "bare", lambda stage, folder, argv: argv),
-    Mode("gated", "gated", gated("workspace"), no_gated, as_root=True),
+    Mode("gated", "gated", gated("workspace"), no_gated, as_root=True, by_daemon=gated_by_daemon("workspace")),
     Mode("scratch", "gated, scratch", gated("scratch"), no_gated, as_root=True),
     Mode("bubblewrap", "bubblewrap", bubblewrap, command_of("bwrap", "bubblewrap")),
     Mode("firejail", "firejail", firejail, command_of("firejail", "firejail")),
-    Mode("sandlock", "sandlock", sandlock("landlock"), no_sandlock),
-    Mode("sandlock-cow", "sandlock, copy on write", sandlock("cow"), no_sandlock),
-    Mode("sandlock-policy", "sandlock, policy function", sandlock("policy"), no_sandlock),
+    Mode("sandlock", "sandlock", sandlock("landlock"), in_venv(SANDLOCK, "sandlock")),
+    Mode("sandlock-cow", "sandlock, copy on write", sandlock("cow"), in_venv(SANDLOCK, "sandlock")),
+    Mode("sandlock-policy", "sandlock, policy function", sandlock("policy"), in_venv(SANDLOCK, "sandlock")),
+    Mode("nono-py", "nono, Python package", nono_py, in_venv(NONO_PY, "nono-py")),
+    Mode("nono", "nono", nono, no_nono),
 ]
 
 

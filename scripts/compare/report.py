@@ -1,5 +1,7 @@
 """Writes the figures into docs/performance.md, between markers: what stands around them is written by hand and kept."""
 
+from pathlib import Path
+
 import chart
 import growth
 import modes
@@ -12,11 +14,12 @@ END = "<!-- until here -->"
 class Stand:
     """What a stage is in the command lines that are shown."""
 
-    binaries = modes.Path("")
-    path = modes.Path("STAGE")
-    programs = modes.Path("PROGRAMS")
+    binaries = Path("")
+    path = Path("STAGE")
+    built = binaries
+    programs = Path("PROGRAMS")
     user = "USER"
-    home = modes.Path("HOME")
+    home = Path("HOME")
 
 
 def replaced(text, name, block):
@@ -61,7 +64,7 @@ def verdict(row, figures):
 
 def ahead(row, figures):
     ours, theirs = figures.get("gated"), figures.get("sandlock")
-    if ours is None or theirs is None:
+    if row.by_daemon or ours is None or theirs is None:
         return ""
     if theirs.reason:
         return "yes"
@@ -72,7 +75,7 @@ def ahead(row, figures):
 
 def table(by_row):
     shown = shown_modes(by_row)
-    lines = ["| | bare | " + " | ".join(mode.title for mode in shown) + " | target | ahead of sandlock |",
+    lines = ["| | bare | " + "".join(f"{mode.title} | " for mode in shown) + "target | ahead of sandlock |",
              "|---|---:|" + "---:|" * len(shown) + "---|---|"]
     reasons = []
     for row in workloads.ALL:
@@ -98,7 +101,7 @@ def machine_block(machine, by_row, missing):
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}" if dates else "never"
     rounds = sorted({len(figure.seconds) for figures in by_row.values() for figure in figures.values() if figure.seconds})
     lines = ["| | |", "|---|---|", f"| date | {when} |", f"| rounds | {', '.join(map(str, rounds))} |"]
-    lines += [f"| {name} | {value} |" for name, value in machine.items() if value]
+    lines += [f"| {name} | {value} |" for name, value in machine.items() if value and name != "date"]
     lines += [f"| not compared | {title}: {reason} |" for title, reason in missing.items()]
     return "\n".join(lines)
 
@@ -106,14 +109,15 @@ def machine_block(machine, by_row, missing):
 def commands():
     lines = ["```"]
     for mode in modes.ALL:
-        words = mode.command(Stand, modes.Path("FOLDER"), ["COMMAND..."])
+        words = mode.command(Stand, Path("FOLDER"), ["COMMAND..."])
         lines.append(f"{mode.title}:\n    {' '.join(words)}")
     return "\n".join([*lines, "```", "", "The profiles, `gated` and `gated, scratch`:", "", "```toml",
                       modes.profile("workspace").rstrip(), "```", "", "```toml", modes.profile("scratch", modes.SCRATCH).rstrip(), "```"])
 
 
-def growth_block(kept):
-    lines = []
+def growth_block(kept, machine):
+    shown = ("date", "processor", "kernel", "file system", "load before", "gated")
+    lines = ["Measured with " + "; ".join(f"{name}: {machine[name]}" for name in shown if machine.get(name)) + ".", ""] if machine else []
     for kind, (title, _, _) in growth.KINDS.items():
         if not kept.get(kind):
             continue
@@ -136,7 +140,7 @@ def write(docs, store):
     text = replaced(text, "machine", machine_block(run.get("machine", {}), by_row, run.get("missing", {})))
     text = replaced(text, "commands", commands())
     kept = store.read("growth")
-    text = replaced(text, "growth", growth_block(kept))
+    text = replaced(text, "growth", growth_block(kept, store.read("growth-machine")))
     page.write_text(text)
     (docs / "growth.svg").write_text(chart.growth(kept, {kind: title for kind, (title, _, _) in growth.KINDS.items()}))
     (docs / "performance.svg").write_text(chart.comparison(by_row, shown_modes(by_row)))

@@ -34,6 +34,8 @@ class Workload:
     timed_inside: bool = True
     # Changes nothing in its folder, which then serves for all its runs.
     reads_only: bool = False
+    # In sessions that a daemon starts, instead of gated-run itself.
+    by_daemon: bool = False
     # How often it is run for one figure, the median.
     repeats: int = 1
     # What is fetched before, as root.
@@ -185,12 +187,15 @@ def times(count, command):
 ALL = [
     Workload("start", "start and end of `true`", lambda stage: ["/bin/true"], target=8, in_milliseconds=True, timed_inside=False,
              repeats=15),
+    Workload("served", "start and end of `true` by the daemon", lambda stage: ["/bin/true"], target=8, in_milliseconds=True,
+             timed_inside=False, repeats=15, by_daemon=True),
     Workload("execs", "500 execs by a shell", times(500, "/bin/true"), target=1.2),
     Workload("files", "create, chmod, rename, unlink 3,000 files", python("files.py", "3000"), target=2.0),
     Workload("rm", "`rm -rf` of 8,000 files", shell("rm -rf tree"), to_be_removed, absent("tree"), target=2.5, scratch_target=1.8),
     Workload("git", "`git clone` of 3,000 files, status, commit", shell(CLONE), repository, present("clone/part9"), target=1.2,
              programs={"git": "git"}),
-    Workload("grep", "`grep -r` over 6,000 files, 5 times", times(5, "grep -r kernel tree"), searched, said_much, target=1.02, reads_only=True),
+    Workload("grep", "`grep -r` over 6,000 files, 5 times", times(5, "grep -r kernel tree"), searched, said_much, target=1.02,
+             reads_only=True),
     Workload("make", "`make -j2` of 40 C files", shell("make -s -j2"), c_files, present("program"), target=1.05,
              programs={"make": "make", "cc": "gcc"}),
     Workload("tar", "extraction of 3,000 files by tar", shell("tar -xf tree.tar"), archive, present("tree/part9"), target=1.5,
@@ -203,12 +208,13 @@ ALL = [
              programs={"/usr/lib/python3/dist-packages/pip": "python3-pip"}),
     Workload("pytest", "Python test suite with subprocesses", shell(PYTEST), suite, said_passed, target=1.05,
              programs={"py.test-3": "python3-pytest"}),
-    Workload("sqlite", "SQLite, 300 inserts with fsync, rollback journal", python("inserts.py", "300", "DELETE"), check=present("data.sqlite"),
-             target=1.02),
-    Workload("wal", "SQLite, 1,000 inserts with fsync, WAL", python("inserts.py", "1000", "WAL"), check=present("data.sqlite"),
-             target=1.02),
+    Workload("sqlite", "SQLite, 300 inserts with fsync, rollback journal", python("inserts.py", "300", "DELETE"),
+             check=present("data.sqlite"), target=1.02),
+    Workload("wal", "SQLite, 1,000 inserts with fsync, WAL", python("inserts.py", "1000", "WAL"),
+             check=present("data.sqlite"), target=1.02),
     Workload("loopback", "20,000 Redis-style round trips over loopback", python("loopback.py", "20000"), target=1.02),
-    Workload("find", "`find` over 6,000 files, 20 times", times(20, "find tree -type f -size +1k"), searched, said_much, target=1.02, reads_only=True),
+    Workload("find", "`find` over 6,000 files, 20 times", times(20, "find tree -type f -size +1k"), searched, said_much,
+             target=1.02, reads_only=True),
     Workload("rg", "`rg` over 6,000 files, 10 times", times(10, "rg kernel tree"), searched, said_much, target=1.02, reads_only=True,
              programs={"rg": "ripgrep"}),
 ]

@@ -12,10 +12,12 @@ from sandlock import Sandbox
 
 def main():
     kind, folder, *command = sys.argv[1:]
-    options = {"fs_readable": ["/"], "fs_writable": ["/tmp", "/dev/null"] + ([] if kind == "cow" else [folder]), "net_allow": ["127.0.0.1:*"], "net_allow_bind": ["*"],
+    options = {"fs_readable": ["/"], "fs_writable": ["/tmp", "/dev/null"], "net_allow": ["127.0.0.1:*"], "net_allow_bind": ["*"],
                "cwd": folder}
     if kind == "cow":
         options["workdir"] = folder
+    else:
+        options["fs_writable"].append(folder)
     if kind == "policy":
         options["policy_fn"] = lambda event, context: False
     sys.exit(Sandbox(**options).run_interactive(command))
