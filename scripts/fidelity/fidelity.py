@@ -50,6 +50,9 @@ class Runner:
 
     def unit(self, unit):
         """Both sides; again where something differs that is not accepted. All that it came to, round by round."""
+        for side in places.SIDES:
+            for old in self.logs.glob(f"{unit}.{side}.*"):
+                old.unlink()
         rounds = []
         while len(rounds) <= AGAIN:
             # Side by side in turn: neither finds the caches of the other warm in every round.
