@@ -18,8 +18,9 @@ use gated::session::target::{Target, Unreadable};
 use super::feed::Feed;
 
 const PAGE: usize = 4096;
-/// Of memory that can be read, with pages around it that cannot.
+/// Of memory that can be read, with a page before it and [`BEHIND`] bytes behind it that cannot.
 const ROOM: usize = 8 * PAGE;
+const BEHIND: usize = 4 * ROOM;
 const PATH_MAX: usize = 4096;
 /// What argv and environment may have at the most, with what is counted besides (3/4 of `_STK_LIM`, fs/exec.c).
 const WORDS_BYTES: usize = 6 << 20;
@@ -84,7 +85,7 @@ const SOCKET: u64 = 0xfd;
 fn meant(value: u64, begin: usize) -> u64 {
     match value {
         SOCKET => HELD.socket.as_raw_fd() as u64,
-        BASE.. => (begin as u64).wrapping_add(value - BASE),
+        BASE.. => begin as u64 + (value - BASE) % (BEHIND - ROOM) as u64,
         other => other,
     }
 }
@@ -300,9 +301,9 @@ fn hold() -> io::Result<Held> {
     Ok(Held { listener, notification, procfs, call, socket, memory: room()? })
 }
 
-/// Memory with a page on either side that cannot be read.
+/// Memory with what cannot be read on either side.
 fn room() -> io::Result<usize> {
-    let (flags, wide) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, ROOM + 2 * PAGE);
+    let (flags, wide) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, PAGE + ROOM + BEHIND);
     // SAFETY: a new mapping at a place that the kernel chooses.
     let all = unsafe { libc::mmap(std::ptr::null_mut(), wide, libc::PROT_NONE, flags, -1, 0) };
     if all == libc::MAP_FAILED {
