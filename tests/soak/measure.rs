@@ -23,6 +23,8 @@ impl Held {
         for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
             let Ok(target) = fs::read_link(entry.path()) else { continue };
             let target = target.to_string_lossy().into_owned();
+            // The log that a round has read is gone, and followed with the next record.
+            let target = target.trim_end_matches(" (deleted)").to_owned();
             let kind = target.split(":[").next().unwrap_or_default();
             let kind = if target.starts_with("anon_inode") { &target } else { kind };
             *descriptors.entry(kind.to_owned()).or_default() += 1;

@@ -115,7 +115,8 @@ impl World {
             fs::write(profiles.join(format!("{name}.toml")), text).expect("a profile");
         }
         sandbox.file(&sandbox.home().join("answers.toml"), &SCRIPT.replace("OUTSIDE", &outside));
-        sandbox.file(&sandbox.outside().join("secret/file"), "secret\n");
+        let secret = String::from_utf8(crate::journal::content("", 0, 7)).expect("ASCII");
+        sandbox.file(&sandbox.outside().join("secret/file"), &secret);
         sandbox.dir(&sandbox.workspace().join("small"));
         mount_small(&sandbox.workspace().join("small"));
         let clock = sandbox.control().join("clock");
