@@ -51,14 +51,18 @@ fn workloads_run_bare_and_under_gated_and_reach_the_page() {
     let (_directory, page, place) = documents();
     let binaries = Path::new(env!("CARGO_BIN_EXE_gated-run")).parent().expect("a directory").display().to_string();
     let common = ["--results", &place, "--docs", &place, "--binaries", &binaries];
-    let run = ["--only", "start,files", "--modes", "bare,gated,scratch", "--rounds", "1"];
+    let run = ["--only", "start,served,files", "--modes", "bare,gated,scratch", "--rounds", "1"];
     let out = succeeded(&[&run[..], &common].concat());
     assert!(!out.contains("gated: "), "a reason instead of a figure: {out}");
-    for row in ["start", "files"] {
+    for (row, modes) in [
+        ("start", &["bare", "gated", "scratch"][..]),
+        ("served", &["bare", "gated"]),
+        ("files", &["bare", "gated", "scratch"]),
+    ] {
         let text = fs::read_to_string(Path::new(&place).join(format!("{row}.json"))).expect("figures are kept");
         let figures: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        for mode in ["bare", "gated", "scratch"] {
-            let seconds = figures[mode]["seconds"][0].as_f64().unwrap_or_else(|| panic!("{row} under {mode}: {text}"));
+        for mode in modes {
+            let seconds = figures[*mode]["seconds"][0].as_f64().unwrap_or_else(|| panic!("{row} under {mode}: {text}"));
             assert!(seconds > 0.0, "{row} under {mode}: {text}");
         }
     }

@@ -56,7 +56,7 @@ def run(args, store):
         for title, reason in missing.items():
             print(f"not compared: {title}: {reason}", flush=True)
         measure.warm(stage, wanted)
-        if args.modes is None:
+        if args.only is None or not store.read("run"):
             store.write("run", {"machine": machine.describe(stage.binaries, measure.PLACE), "missing": missing})
         for row in rows:
             outcomes = measure.row(stage, row, wanted, args.rounds or 5)
