@@ -10,8 +10,27 @@ use super::{processes, signals, sockets, terminals};
 
 /// Calls that need nothing of the tree that other programs begin with.
 const TREELESS: &[&str] = &[
-    "fcntl", "dup", "dup2", "close", "umask", "setrlimit", "setpgid", "prctl", "socket", "socketpair", "connect", "bind",
-    "listen", "sendto", "sendmsg", "shutdown", "setsockopt", "pipe2", "memfd_create", "write", "lseek",
+    "fcntl",
+    "dup",
+    "dup2",
+    "close",
+    "umask",
+    "setrlimit",
+    "setpgid",
+    "prctl",
+    "socket",
+    "socketpair",
+    "connect",
+    "bind",
+    "listen",
+    "sendto",
+    "sendmsg",
+    "shutdown",
+    "setsockopt",
+    "pipe2",
+    "memfd_create",
+    "write",
+    "lseek",
 ];
 
 pub fn needs_tree(name: &str) -> bool {
@@ -63,9 +82,7 @@ pub fn texts(register: u64) -> Vec<CString> {
 pub fn ready(fd: i32, events: i16, milliseconds: i32) -> i16 {
     let mut poll = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one pollfd, and the count says so. A signal is no event.
-    unsafe {
-        while libc::poll(&mut poll, 1, milliseconds) < 0 && *libc::__errno_location() == libc::EINTR {}
-    }
+    unsafe { while libc::poll(&mut poll, 1, milliseconds) < 0 && *libc::__errno_location() == libc::EINTR {} }
     poll.revents
 }
 

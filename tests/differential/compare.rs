@@ -40,7 +40,10 @@ struct Needs {
 impl Needs {
     fn of(programs: &[Vec<Step>]) -> Needs {
         let any = |names: &[&str]| {
-            programs.iter().flatten().any(|step| matches!(step, Step::Call { name, .. } if names.contains(&name.as_str())))
+            programs
+                .iter()
+                .flatten()
+                .any(|step| matches!(step, Step::Call { name, .. } if names.contains(&name.as_str())))
         };
         Needs { judged: any(&["execve", "execveat", "run"]), network: any(&["socket"]) }
     }

@@ -195,7 +195,8 @@ fn check(section: &Section, pair: Pair) -> Result<(), Failed> {
         }
         if !alike(bare, other) {
             let _ = writeln!(wrong, "{}: {}: the sides differ", row.errno, row.situation);
-            let _ = writeln!(wrong, "{}    bare  {:?}\n    gated {:?}", to_text(&case.steps), bare.results, other.results);
+            let _ =
+                writeln!(wrong, "{}    bare  {:?}\n    gated {:?}", to_text(&case.steps), bare.results, other.results);
             wrong += &lines_apart("tree", &bare.tree, &other.tree);
         }
     }
@@ -210,7 +211,9 @@ fn all_are_listed() -> Result<(), Failed> {
         let (page, errnos) = line.split_once(':').ok_or("page: ERRNO ...")?;
         let section = sections.iter().find(|section| section.page == page).ok_or_else(|| format!("no {page}"))?;
         let known: BTreeSet<&str> = section.rows.iter().map(|row| row.errno.as_str()).collect();
-        missing.extend(errnos.split_whitespace().filter(|errno| !known.contains(errno)).map(|errno| format!("{page} {errno}")));
+        missing.extend(
+            errnos.split_whitespace().filter(|errno| !known.contains(errno)).map(|errno| format!("{page} {errno}")),
+        );
     }
     if missing.is_empty() { Ok(()) } else { Err(missing.join("\n").into()) }
 }
@@ -266,8 +269,7 @@ fn page() -> String {
         }
         for (errno, rows) in rows {
             for (index, row) in rows {
-                let calls: BTreeSet<String> =
-                    section.cases_of(index, row).map(|case| call_of(&case.steps)).collect();
+                let calls: BTreeSet<String> = section.cases_of(index, row).map(|case| call_of(&case.steps)).collect();
                 let calls = calls.into_iter().collect::<Vec<_>>().join(", ");
                 let text = match (&row.reason, &row.gives) {
                     (Some(reason), _) => format!("*not provoked*: {reason}"),

@@ -72,8 +72,10 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
 
 fn members(set: &libc::sigset_t) -> String {
     // SAFETY: a set that the kernel filled.
-    let all: Vec<String> =
-        (1..=64).filter(|signal| unsafe { libc::sigismember(set, *signal) } == 1).map(|signal| signal.to_string()).collect();
+    let all: Vec<String> = (1..=64)
+        .filter(|signal| unsafe { libc::sigismember(set, *signal) } == 1)
+        .map(|signal| signal.to_string())
+        .collect();
     format!("[{}]", all.join(" "))
 }
 
@@ -291,7 +293,8 @@ fn waits(kind: i32, signal: i32, flags: i32) -> String {
 /// Makes and removes directories while signals come: with a handler that restarts no call may fail.
 fn storm(calls: i32, signal: i32) -> String {
     handle(signal, libc::SA_RESTART);
-    timer(signal, 2);
+    // Not so often that a busy machine does nothing else.
+    timer(signal, 20);
     let mut failures = Vec::new();
     for _ in 0..calls {
         // SAFETY: live strings.
@@ -381,11 +384,12 @@ fn dies_of(signal: i32) -> String {
         }
         0
     });
-    waited(child, libc::WUNTRACED) + &{
-        // SAFETY: our own child, which may have stopped.
-        unsafe { libc::kill(child, libc::SIGKILL) };
-        String::new()
-    }
+    waited(child, libc::WUNTRACED)
+        + &{
+            // SAFETY: our own child, which may have stopped.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            String::new()
+        }
 }
 
 /// What SIGCHLD tells of a child that ends with this code, and of one that is killed.

@@ -18,7 +18,11 @@ fn words(bytes: &[u8]) -> String {
         libc::AF_UNIX => {
             let path = bytes.get(2..).unwrap_or_default();
             // Names that the kernel chose, by autobind, unix(7).
-            if path.first() == Some(&0) && path.len() == 6 { "unix chosen".into() } else { format!("unix {}", path.escape_ascii()) }
+            if path.first() == Some(&0) && path.len() == 6 {
+                "unix chosen".into()
+            } else {
+                format!("unix {}", path.escape_ascii())
+            }
         }
         other => format!("family {other}"),
     }
@@ -160,7 +164,8 @@ fn settle(fd: i32) -> String {
 fn fill(fd: i32, address: u64, length: u32) -> String {
     for _ in 0..100_000 {
         // SAFETY: the executor placed the address.
-        let sent = unsafe { libc::sendto(fd, c"x".as_ptr().cast(), 1, libc::MSG_DONTWAIT, address as *const _, length) };
+        let sent =
+            unsafe { libc::sendto(fd, c"x".as_ptr().cast(), 1, libc::MSG_DONTWAIT, address as *const _, length) };
         if sent < 0 {
             return failed();
         }
@@ -185,7 +190,12 @@ fn kind(fd: i32) -> String {
         if libc::fstat(fd, &mut stat) != 0 {
             return failed();
         }
-        format!("{:o} {:#o} {}", stat.st_mode & libc::S_IFMT, libc::fcntl(fd, libc::F_GETFL), libc::fcntl(fd, libc::F_GETFD))
+        format!(
+            "{:o} {:#o} {}",
+            stat.st_mode & libc::S_IFMT,
+            libc::fcntl(fd, libc::F_GETFL),
+            libc::fcntl(fd, libc::F_GETFD)
+        )
     }
 }
 
