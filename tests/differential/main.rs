@@ -88,7 +88,7 @@ fn trials(pair: Pair, seed: u64) -> Vec<Trial> {
     ];
     trials.extend(errnos::trials(pair));
     trials.extend(races::trials(pair));
-    for kind in Kind::DEFAULT {
+    for &kind in Kind::DEFAULT {
         let name = format!("{kind:?}").to_lowercase();
         trials.push(Trial::test(format!("bare_{name}_equal_bare"), move || {
             check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, Some(kind), seed, 0, OF_A_KIND)

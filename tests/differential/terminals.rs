@@ -98,7 +98,7 @@ fn settle() {
 /// What can be read, at most so much.
 fn get(fd: i32, most: usize) -> String {
     settle();
-    let events = ready(fd, libc::POLLIN, 0);
+    let events = ready(fd, libc::POLLIN, 300);
     if events & (libc::POLLIN | libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0 {
         return "nothing".into();
     }
