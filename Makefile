@@ -57,7 +57,7 @@ test: ## Install what the tests need and run them all (as root, or with sudo)
 	scripts/install-packages.sh test
 	scripts/test.sh
 
-soak: ## Run random file calls bare and under gated for a long time, and compare
+soak: ## Run random programs of system calls bare and under gated for a long time, and compare
 	scripts/install-packages.sh test
 	scripts/test.sh --release --test differential -- --long
 
@@ -104,8 +104,9 @@ $(TOOLS)/bin/cargo-deny:
 $(TOOLS)/bin/cargo-fuzz:
 	$(CARGO) install cargo-fuzz --locked --root $(TOOLS)
 
-docs: ## Write docs/syscalls.md from the table of system calls
+docs: ## Write docs/syscalls.md and docs/errnos.md from the tables of system calls and of errnos
 	GATED_WRITE_DOCS=1 $(CARGO) test --locked --test syscall_table the_page_is_current
+	GATED_WRITE_DOCS=1 $(CARGO) test --locked --test differential errnos::the_page_is_current
 
 # Built only if they are not there: `sudo make install` need not find cargo.
 $(BINARIES) &:

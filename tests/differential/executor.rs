@@ -215,7 +215,8 @@ impl Executor {
         while let Some(step) = steps.get(at) {
             at += 1;
             let Step::Word(word) = step else {
-                if matches!(step, Step::Call { name, .. } if name.starts_with("execve")) {
+                // What may end this process, or make another one of it, loses nothing that was said before.
+                if matches!(step, Step::Call { name, .. } if name.starts_with("execve") || number_of(name).is_none()) {
                     say(out);
                 }
                 out.extend_from_slice(format!("{step} = {}\n", self.step(step)).as_bytes());

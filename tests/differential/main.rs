@@ -1,5 +1,6 @@
-//! Random sequences of file system calls, bare and under a profile that allows everything: results, errnos and the trees
-//! that are left must be equal.
+//! Random sequences of system calls, bare and under a profile that allows everything: results, errnos and the trees that
+//! are left must be equal. Most are of files; others of processes, signals, sockets and terminals (`kinds.rs`). Beside
+//! them the errnos that manual pages list (`errnos.rs`), and races of two processes (`races.rs`).
 //!
 //! `cargo test --test differential` runs the kept programs and a few thousand of a fixed seed.
 //! `cargo test --test differential -- --long [--seed N] [--minutes M]` goes on with new programs; what it finds is shrunk,
@@ -16,6 +17,7 @@ mod operand;
 mod prelude;
 mod processes;
 mod program;
+mod races;
 mod random;
 mod signals;
 mod sockets;
@@ -85,7 +87,8 @@ fn trials(pair: Pair, seed: u64) -> Vec<Trial> {
         Trial::test("kept_programs_are_equal", move || kept(pair)),
     ];
     trials.extend(errnos::trials(pair));
-    for kind in Kind::ALL {
+    trials.extend(races::trials(pair));
+    for &kind in Kind::DEFAULT {
         let name = format!("{kind:?}").to_lowercase();
         trials.push(Trial::test(format!("bare_{name}_equal_bare"), move || {
             check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, Some(kind), seed, 0, OF_A_KIND)
@@ -106,8 +109,14 @@ fn trials(pair: Pair, seed: u64) -> Vec<Trial> {
     trials
 }
 
-/// In the re-executed process: `programs FILE FOREIGN WRONG`.
+/// In the re-executed process: `programs FILE FOREIGN WRONG`, or `races ROUNDS`.
 fn inside(args: &[String]) -> ExitCode {
+    if let [name, rounds] = args
+        && name == "races"
+    {
+        races::inside(rounds.parse().expect("a number"));
+        return ExitCode::SUCCESS;
+    }
     let [name, file, foreign, wrong] = args else { panic!("--inside programs FILE FOREIGN WRONG") };
     assert_eq!(name, "programs");
     let text = fs::read_to_string(file).expect("the programs");

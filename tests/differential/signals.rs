@@ -293,7 +293,8 @@ fn waits(kind: i32, signal: i32, flags: i32) -> String {
 /// Makes and removes directories while signals come: with a handler that restarts no call may fail.
 fn storm(calls: i32, signal: i32) -> String {
     handle(signal, libc::SA_RESTART);
-    timer(signal, 2);
+    // Not so often that a busy machine does nothing else.
+    timer(signal, 20);
     let mut failures = Vec::new();
     for _ in 0..calls {
         // SAFETY: live strings.

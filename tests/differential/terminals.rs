@@ -6,8 +6,6 @@ use std::ffi::CString;
 
 use super::acts::{failed, forked, pipe, ready, told, waited};
 
-const MOMENT: i32 = 20;
-
 /// A new pty; the master does not wait.
 fn pty(flags: i32) -> String {
     // SAFETY: descriptors of our own; ptsname_r(3) fills at most what it is told.
@@ -82,12 +80,25 @@ fn resize(fd: i32, rows: u16, columns: u16) -> String {
 
 fn put(fd: i32, text: &CString) -> String {
     // SAFETY: a live string. A master that nobody reads takes a page, which no program writes.
-    told(unsafe { libc::write(fd, text.as_ptr().cast(), text.as_bytes().len()) } as i64)
+    let result = told(unsafe { libc::write(fd, text.as_ptr().cast(), text.as_bytes().len()) } as i64);
+    settle();
+    result
 }
 
-/// What can be read within a moment, at most so much.
+/// What was written passes through a queue of the kernel's, which poll(2) on its other end empties (`n_tty_poll`); an echo
+/// passes through another one on its way back.
+fn settle() {
+    for _ in 0..2 {
+        for fd in 3..10 {
+            ready(fd, libc::POLLIN, 0);
+        }
+    }
+}
+
+/// What can be read, at most so much.
 fn get(fd: i32, most: usize) -> String {
-    let events = ready(fd, libc::POLLIN, MOMENT);
+    settle();
+    let events = ready(fd, libc::POLLIN, 300);
     if events & (libc::POLLIN | libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0 {
         return "nothing".into();
     }
@@ -102,11 +113,13 @@ fn get(fd: i32, most: usize) -> String {
 fn what(fd: i32) -> String {
     let mut name = [0; 64];
     let mut waiting = 0;
+    settle();
     // SAFETY: live buffers of the lengths given.
     unsafe {
         let is_terminal = libc::isatty(fd);
         let named = libc::ttyname_r(fd, name.as_mut_ptr(), name.len());
-        let below = std::ffi::CStr::from_ptr(name.as_ptr()).to_string_lossy().starts_with("/dev/pts/");
+        // Of a master it is /dev/ptmx, or /dev/pts/ptmx where that is a link.
+        let below = std::ffi::CStr::from_ptr(name.as_ptr()).to_string_lossy().starts_with("/dev/");
         let read = libc::ioctl(fd, libc::FIONREAD, &mut waiting);
         let waiting = if read == 0 { waiting.to_string() } else { failed() };
         let session = libc::tcgetsid(fd);
