@@ -62,6 +62,7 @@ soak: ## Run random file calls bare and under gated for a long time, and compare
 	scripts/test.sh --release --test differential -- --long
 
 fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz each target for FUZZ_SECONDS=600, two at a time (FUZZ_TARGETS for some of them)
+	scripts/install-packages.sh fuzz
 	FUZZER=$< scripts/fuzz.sh $(FUZZ_TARGETS)
 
 bench: ## Measure what a session costs, as a table with the targets (as root, or with sudo)

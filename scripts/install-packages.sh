@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that something here needs, and nothing that is there already.
-#   scripts/install-packages.sh run|bench|test
+#   scripts/install-packages.sh run|bench|fuzz|test
 # Each line of a list is PACKAGE:PROBE; the package counts as there if the command or file PROBE is. Ends with 1, saying
 # what to install, if something is still missing.
 set -eu
@@ -17,6 +17,10 @@ $run
 dbus-daemon:dbus-daemon
 iproute2:/sbin/ip
 nftables:/sbin/nft
+"
+fuzz="
+$run
+g++:c++
 "
 test="
 $run
@@ -83,8 +87,9 @@ notify-osd:/usr/share/glib-2.0/schemas/com.canonical.NotifyOSD.gschema.xml
 case "${1-}" in
     run) wanted=$run ;;
     bench) wanted=$bench ;;
+    fuzz) wanted=$fuzz ;;
     test) wanted=$test ;;
-    *) echo "usage: $0 run|bench|test" >&2; exit 2 ;;
+    *) echo "usage: $0 run|bench|fuzz|test" >&2; exit 2 ;;
 esac
 
 # Whether a probe finds what it looks for. `python3 -m venv` needs the module ensurepip, which Debian packages apart.
