@@ -68,6 +68,7 @@ fidelity: ## Run the test suites of CPython, git, busybox and SQLite bare and in
 	$(if $(filter 0,$(shell id -u)),,sudo -E) scripts/fidelity/fidelity.py --gated-run $(RELEASE)/gated-run $(SUITES)
 
 fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz each target for FUZZ_SECONDS=600, two at a time (FUZZ_TARGETS for some of them)
+	scripts/install-packages.sh fuzz
 	FUZZER=$< scripts/fuzz.sh $(FUZZ_TARGETS)
 
 MINUTES ?= 30

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that something here needs, and nothing that is there already.
-#   scripts/install-packages.sh run|bench|compare|test|fidelity
+#   scripts/install-packages.sh run|bench|compare|fuzz|test|fidelity
 # Each line of a list is PACKAGE:PROBE; the package counts as there if the command or file PROBE is. Ends with 1, saying
 # what to install, if something is still missing.
 set -eu
@@ -33,6 +33,10 @@ python3-pytest:py.test-3
 ripgrep:rg
 bubblewrap:bwrap
 firejail:firejail
+"
+fuzz="
+$run
+g++:c++
 "
 test="
 $run
@@ -114,9 +118,10 @@ case "${1-}" in
     run) wanted=$run ;;
     bench) wanted=$bench ;;
     compare) wanted=$compare ;;
+    fuzz) wanted=$fuzz ;;
     test) wanted=$test ;;
     fidelity) wanted=$fidelity ;;
-    *) echo "usage: $0 run|bench|compare|test|fidelity" >&2; exit 2 ;;
+    *) echo "usage: $0 run|bench|compare|fuzz|test|fidelity" >&2; exit 2 ;;
 esac
 
 # Whether a probe finds what it looks for. `python3 -m venv` needs the module ensurepip, which Debian packages apart.
