@@ -267,8 +267,9 @@ pub fn run(mut parts: Parts, broker: BrokerLink) {
     }
     let broker = Arc::new(broker);
     session.upstream().connected(Arc::clone(&broker));
-    let obeying = || {
-        let (session, broker) = (Arc::clone(&session), Arc::clone(&broker));
+    // Nobody else holds it: when it has gone, its descriptor has too.
+    let obeying = |broker| {
+        let session = Arc::clone(&session);
         let obey = move || {
             session.obey_all(broker);
             session.end();
@@ -286,7 +287,7 @@ pub fn run(mut parts: Parts, broker: BrokerLink) {
         let (calls, performer) = (Arc::clone(&session.calls), Arc::clone(session.performer()));
         resolver.start(session.outer_proc().try_clone_to_owned()?, calls, session.init_pid(), performer)
     };
-    if naming().is_ok() && broker.send(&ready, &[]).is_ok() && obeying().is_ok() && letting_in().is_ok() {
+    if naming().is_ok() && broker.send(&ready, &[]).is_ok() && obeying(broker).is_ok() && letting_in().is_ok() {
         // The session holds the other end.
         let _ = is_over.recv();
     }
