@@ -267,8 +267,9 @@ pub fn run(mut parts: Parts, broker: BrokerLink) {
     }
     let broker = Arc::new(broker);
     session.upstream().connected(Arc::clone(&broker));
-    let obeying = || {
-        let (session, broker) = (Arc::clone(&session), Arc::clone(&broker));
+    // Nobody else holds it: when it has gone, its descriptor has too.
+    let obeying = |broker| {
+        let session = Arc::clone(&session);
         let obey = move || {
             session.obey_all(broker);
             session.end();
@@ -287,7 +288,7 @@ pub fn run(mut parts: Parts, broker: BrokerLink) {
         resolver.start(session.outer_proc().try_clone_to_owned()?, calls, session.init_pid(), performer)
     };
     // The first call is begun meanwhile: questions for names, and calls from inside, wait in sockets that are bound already.
-    if broker.send(&ready, &[]).is_ok() && obeying().is_ok() && naming().is_ok() && letting_in().is_ok() {
+    if broker.send(&ready, &[]).is_ok() && obeying(broker).is_ok() && naming().is_ok() && letting_in().is_ok() {
         // The session holds the other end.
         let _ = is_over.recv();
     }

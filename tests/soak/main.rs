@@ -2,7 +2,7 @@
 //! that was reported done is missing, nothing that was reported refused happened, the records have each decision, and
 //! nothing is left: no process, descriptor, thread, memory, mount, grant or file. Needs root.
 //!
-//! `cargo test --test soak` takes about 40 seconds; `-- --minutes N [--seed N]` goes on for so long. The seed is printed.
+//! `cargo test --test soak` takes about a minute; `-- --minutes N [--seed N]` goes on for so long. The seed is printed.
 
 mod agent;
 mod faults;
