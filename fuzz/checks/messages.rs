@@ -3,7 +3,7 @@
 
 use gated::common::wire::{self, FromCaller, FromSession, Launch, Start, ToCaller, ToSession};
 use gated::policy::{Grant, Grants, Policy, Profile};
-use gated::tool::messages::{CallOrder, FromCall, FromInit, SocketMade, SocketOrder, ToCall, ToInit};
+use gated::tool::messages::{CallOrder, FromCall, FromInit, SocketOrders, SocketsMade, ToCall, ToInit};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,8 +22,8 @@ pub fn check(input: &[u8]) {
         8 => stays::<ToCall>(body),
         9 => stays::<FromCall>(body),
         10 => stays::<CallOrder>(body),
-        11 => stays::<SocketOrder>(body),
-        12 => stays::<SocketMade>(body),
+        11 => stays::<SocketOrders>(body),
+        12 => stays::<SocketsMade>(body),
         13 => grant(body),
         _ => profile(body),
     }

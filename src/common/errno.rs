@@ -33,6 +33,7 @@ impl Errno {
     pub const SRCH: Errno = Errno(libc::ESRCH as u16);
     pub const MFILE: Errno = Errno(libc::EMFILE as u16);
     pub const NFILE: Errno = Errno(libc::ENFILE as u16);
+    pub const FBIG: Errno = Errno(libc::EFBIG as u16);
     pub const RANGE: Errno = Errno(libc::ERANGE as u16);
     pub const NOTTY: Errno = Errno(libc::ENOTTY as u16);
     pub const AFNOSUPPORT: Errno = Errno(libc::EAFNOSUPPORT as u16);

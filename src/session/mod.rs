@@ -7,7 +7,7 @@
 pub mod agents;
 pub mod attend;
 pub mod calls;
-mod crew;
+pub mod crew;
 pub mod decimal;
 pub mod decode;
 pub mod exec;

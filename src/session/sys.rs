@@ -199,9 +199,18 @@ pub fn ioctl_set(file: BorrowedFd<'_>, command: u32, argument: Option<&[u8]>) ->
 
 /// The soft limit of open files of another thread, prlimit(2).
 pub fn open_files_limit(thread: i32) -> Result<u64, Errno> {
+    limit(thread, libc::RLIMIT_NOFILE)
+}
+
+/// The soft limit of a file's size of another thread, in bytes; `u64::MAX` is none.
+pub fn file_size_limit(thread: i32) -> Result<u64, Errno> {
+    limit(thread, libc::RLIMIT_FSIZE)
+}
+
+fn limit(thread: i32, resource: libc::__rlimit_resource_t) -> Result<u64, Errno> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes one rlimit to the live structure that the pointer names, and reads none.
-    let result = unsafe { libc::prlimit(thread, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) };
+    let result = unsafe { libc::prlimit(thread, resource, std::ptr::null(), &raw mut limit) };
     if result == 0 { Ok(limit.rlim_cur) } else { Err(Errno::of(&std::io::Error::last_os_error())) }
 }
 

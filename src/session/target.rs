@@ -229,6 +229,23 @@ impl<'a> Target<'a> {
         Ok(u64::try_from(open).is_ok_and(|open| open < limit))
     }
 
+    /// Getrlimit(2) `RLIMIT_FSIZE`, in bytes.
+    pub fn file_size_limit(&self) -> Result<u64, Unreadable> {
+        Ok(super::sys::file_size_limit(self.notification.thread)?)
+    }
+
+    /// Sends the held thread a signal, as the kernel does beside some errnos. It is dealt with when the thread goes on; one that
+    /// kills does so at once.
+    pub fn signal(&self, signal: rustix::process::Signal) -> Result<(), Unreadable> {
+        use rustix::process::{Pid, PidfdFlags, pidfd_open};
+        // As above: the thread's own, and `confirm` says that it is still this one.
+        let flags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+        let thread = Pid::from_raw(self.notification.thread).ok_or(Unreadable::Gone)?;
+        let pidfd = pidfd_open(thread, flags).map_err(|_| Unreadable::Gone)?;
+        self.confirm()?;
+        rustix::process::pidfd_send_signal(pidfd, signal).map_err(|_| Unreadable::Gone)
+    }
+
     /// A path argument: copied once, NUL-terminated, with the errors that getname() gives.
     pub fn path(&self, address: u64) -> Result<CString, Unreadable> {
         self.string(address, PATH_MAX, Errno::NAMETOOLONG)

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::address::{self, UNSUITABLE};
@@ -61,7 +62,7 @@ impl Serving<'_> {
             return Ok(Way { place: Place::Session, peer });
         }
         if address::is_own(meant.ip()) {
-            return Err(Errno::CONNREFUSED.into());
+            return refused(socket, peer);
         }
         let place = if socket.place == Place::Elsewhere { Place::Elsewhere } else { Place::Host };
         let listener = if is_here { self.network.on_host.as_ref().and_then(|host| host.at(meant).ok()) } else { None };
@@ -73,8 +74,12 @@ impl Serving<'_> {
             Some(None) => Some(Errno::CONNREFUSED),
             _ => unreachable_from_here(socket, written),
         };
-        self.permit(Access::Connect, self.destination(meant, Transport::Tcp), approvals, foresee)?;
-        Ok(Way { place, peer })
+        match self.permit(Access::Connect, self.destination(meant, Transport::Tcp), approvals, foresee) {
+            Err(Halt::Answer(Answer::Errno(Errno::CONNREFUSED))) if matches!(listener, Some(None)) => {
+                refused(socket, peer)
+            }
+            permitted => permitted.map(|_| Way { place, peer }),
+        }
     }
 
     /// Whether the session has a listener that answers there.
@@ -117,6 +122,16 @@ impl Serving<'_> {
         unheard.register();
         Ok(Answer::Value(done?))
     }
+}
+
+/// Where nobody listens. A socket that does not wait is told so afterwards, as by the kernel (`EINPROGRESS`, then `SO_ERROR`):
+/// it tries it in the session's own network, where nobody listens either.
+fn refused(socket: &Socket, peer: Vec<u8>) -> Result<Way, Halt> {
+    let waits = !fcntl_getfl(socket).map_err(Errno::from)?.contains(OFlags::NONBLOCK);
+    if waits || socket.place == Place::Elsewhere {
+        return Err(Errno::CONNREFUSED.into());
+    }
+    Ok(Way { place: Place::Session, peer })
 }
 
 /// The error that a connection would meet before its first packet. A datagram socket tells, and sends nothing.

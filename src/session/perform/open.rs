@@ -59,6 +59,21 @@ fn creates_only_if_missing(how: OpenHow) -> bool {
 
 impl Run<'_> {
     pub(super) fn open(&self, at: &At, how: OpenHow, strict: bool, approvals: &mut Approvals) -> Result<Answer, Halt> {
+        let opened = self.open_with_room(at, how, strict, approvals);
+        match opened {
+            // The kernel takes a number before it walks the path, and after it has looked at the flags and copied the path.
+            Err(Halt::Answer(Answer::Errno(errno)))
+                if at.path.as_ref().is_ok_and(|path| !path.is_empty())
+                    && !matches!(errno, Errno::INVAL | Errno::MFILE | Errno::INTR)
+                    && !self.target.has_room_for_a_file()? =>
+            {
+                Err(Errno::MFILE.into())
+            }
+            other => other,
+        }
+    }
+
+    fn open_with_room(&self, at: &At, how: OpenHow, strict: bool, approvals: &mut Approvals) -> Result<Answer, Halt> {
         if only_reads(how) {
             return match self.judge().scratch().harmless(self.attempt) {
                 Some(harmless) => Ok(Answer::Native(harmless)),
@@ -447,8 +462,25 @@ impl Run<'_> {
         let wanted = Wanted::of(Operation::Truncate, &object)?.reaching(Reach::Below);
         let _permit = self.judge().permit(self.target, &[wanted], approvals, || foresee::write(&object.handle))?;
         self.still_wanted()?;
+        self.check_size(&object.handle, length)?;
         let mut name = Decimal::default();
         done(sys::truncate(name.of(object.handle.as_raw_fd()), length))
+    }
+
+    /// A file that would grow beyond the tool's `RLIMIT_FSIZE` is a signal and `EFBIG` (`inode_newsize_ok`, fs/attr.c), unless
+    /// the kernel has another error to give before.
+    fn check_size(&self, file: &OwnedFd, length: i64) -> Result<(), Halt> {
+        let limit = self.target.file_size_limit()?;
+        if u64::try_from(length).is_ok_and(|length| length <= limit) {
+            return Ok(());
+        }
+        let stat = fstat(file).map_err(Errno::from)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || stat.st_size >= length || foresee::write(file).is_some() {
+            return Ok(());
+        }
+        self.target.signal(rustix::process::Signal::XFSZ)?;
+        Err(Errno::FBIG.into())
     }
 }
 
