@@ -59,7 +59,7 @@ class Runner:
             order = places.SIDES if len(rounds) % 2 == 0 else tuple(reversed(places.SIDES))
             pair = {side: self.once(unit, side, len(rounds)) for side in order}
             rounds.append(pair)
-            if not self.surprises(pair):
+            if places.STOPPED.is_set() or not self.surprises(pair):
                 break
         return unit, rounds
 
