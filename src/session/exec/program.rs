@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, lstat, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, lstat, openat};
 
 use super::format::Contents;
 use crate::common::errno::Errno;
@@ -17,7 +17,7 @@ use crate::common::exec::Program;
 use crate::common::path::RawPath;
 use crate::session::decimal::Decimal;
 use crate::session::decode::{At, Links};
-use crate::session::resolve::{Object, Resolver, is_plain};
+use crate::session::resolve::{Object, Resolver};
 use crate::session::sys;
 use crate::session::target::{Target, Unreadable};
 
@@ -71,18 +71,15 @@ impl Programs {
     ) -> Result<Pinned, Unreadable> {
         let follow = flags & libc::AT_SYMLINK_NOFOLLOW as u32 == 0;
         if path.is_empty() && flags & libc::AT_EMPTY_PATH as u32 != 0 {
-            return self.pin(resolver.descriptor(target, directory)?, false);
+            return self.pin(resolver.descriptor(target, directory)?);
         }
-        if let Some(object) = along_text(&path) {
-            return self.pin(object, true);
-        }
-        self.pin(resolver.object(target, &At { directory, path: Ok(path), links: Links::All }, follow)?, false)
+        self.pin(resolver.object(target, &At { directory, path: Ok(path), links: Links::All }, follow)?)
     }
 
     /// `may_open` and `do_open_execat`, fs: no other file than a regular one, with the right to execute it, on a file system
     /// that lets it. One that cannot be read is refused too: nobody could say what it is, and its process could not be looked
-    /// into. `was_led` says that the object's path has just led to it.
-    fn pin(&self, object: Object, was_led: bool) -> Result<Pinned, Unreadable> {
+    /// into.
+    fn pin(&self, object: Object) -> Result<Pinned, Unreadable> {
         let stat = fstat(&object.handle).map_err(Errno::from)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}
@@ -92,7 +89,7 @@ impl Programs {
         sys::may_access(object.handle.as_fd(), libc::X_OK | libc::R_OK)?;
         Ok(Pinned {
             identity: (stat.st_dev, stat.st_ino),
-            program: self.named(&object, &stat, was_led),
+            program: self.named(&object, &stat),
             changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
             size: stat.st_size,
             handle: object.handle,
@@ -101,12 +98,12 @@ impl Programs {
 
     /// What a file is called.
     pub fn called(&self, object: &Object) -> Result<Program, Errno> {
-        Ok(self.named(object, &fstat(&object.handle)?, false))
+        Ok(self.named(object, &fstat(&object.handle)?))
     }
 
-    fn named(&self, object: &Object, stat: &rustix::fs::Stat, was_led: bool) -> Program {
+    fn named(&self, object: &Object, stat: &rustix::fs::Stat) -> Program {
         // What a link of procfs or a descriptor leads to may have lost its name, or never had one.
-        let is_named = stat.st_nlink > 0 && (was_led || leads_to(&object.path, (stat.st_dev, stat.st_ino)));
+        let is_named = stat.st_nlink > 0 && leads_to(&object.path, (stat.st_dev, stat.st_ino));
         let is_of_system = is_named && is_roots_alone(stat.st_uid, stat.st_mode) && self.is_of_system(&object.path);
         Program { path: object.path.clone(), is_named, is_of_system }
     }
@@ -182,18 +179,6 @@ fn is_settled((seconds, _): (i64, i64)) -> bool {
     let settled = SystemTime::now().checked_sub(SETTLED);
     let settled = settled.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
     settled.is_some_and(|at| i64::try_from(at.as_secs()).is_ok_and(|at| seconds < at))
-}
-
-/// What an absolute path without links, dots and doubled slashes names, in one walk: its text is its canonical path. `None`
-/// where the path is another, or leads nowhere.
-fn along_text(path: &CString) -> Option<Object> {
-    let text = path.to_bytes();
-    if text.first() != Some(&b'/') || text.last() == Some(&b'/') || !is_plain(text) {
-        return None;
-    }
-    let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let handle = openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), links).ok()?;
-    Some(Object { handle, path: RawPath::new(text) })
 }
 
 fn is_roots_alone(owner: u32, mode: u32) -> bool {
