@@ -3,12 +3,15 @@
 //! Runs as the user in the supervisor. What comes out of [`Listener::receive`] is register content of a hostile thread
 //! that stands still; nothing of it has been looked at yet.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use rustix::fs::{AtFlags, fstat, statat, unlinkat};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::judge::Permit;
+use super::resolve::Place;
 use crate::common::errno::Errno;
 
 // linux/seccomp.h; libc has the structures.
@@ -77,11 +80,37 @@ pub enum Answer {
     File {
         file: OwnedFd,
         close_on_exec: bool,
+        /// A file that is there only for this call: it goes if it cannot be given.
+        made: Option<Made>,
     },
     /// The kernel runs the call as if it had not been held.
     Native(Enforced),
     /// The same for execve(2).
     Execute(Compared),
+}
+
+/// A name that was made for an attempt.
+#[derive(Debug)]
+pub struct Made {
+    directory: OwnedFd,
+    name: CString,
+}
+
+impl Made {
+    pub fn new(place: &Place) -> Result<Made, Errno> {
+        let directory = rustix::io::fcntl_dupfd_cloexec(&place.directory, 0)?;
+        Ok(Made { directory, name: place.name.clone() })
+    }
+
+    /// Removes it, if it still stands for the new, empty file.
+    fn take_back(self, file: &OwnedFd) {
+        let found = statat(&self.directory, self.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+        let (Ok(found), Ok(made)) = (found, fstat(file)) else { return };
+        if (found.st_dev, found.st_ino, found.st_size, found.st_nlink) == (made.st_dev, made.st_ino, 0, 1) {
+            // What is left is what a bare program would not have made; there is nobody to tell.
+            let _ = unlinkat(&self.directory, self.name.as_c_str(), AtFlags::empty());
+        }
+    }
 }
 
 /// A held thread that runs on the calling thread's processor alone, until this is dropped.
@@ -175,13 +204,16 @@ impl Listener {
             Answer::Native(Enforced(())) | Answer::Execute(Compared(())) => {
                 self.send(notification, 0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
             }
-            Answer::File { file, close_on_exec } => match self.inject(notification, &file, close_on_exec) {
+            Answer::File { file, close_on_exec, made } => match self.inject(notification, &file, close_on_exec) {
                 Ok(number) => {
                     // The tool may execute what it wrote as soon as it runs; our copy would make that ETXTBSY.
                     drop(file);
                     self.send(notification, i64::from(number), 0, 0);
                 }
                 Err(errno) => {
+                    if let Some(made) = made {
+                        made.take_back(&file);
+                    }
                     drop(file);
                     self.send(notification, 0, -errno.raw(), 0);
                 }

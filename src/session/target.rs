@@ -218,15 +218,15 @@ impl<'a> Target<'a> {
         })?)
     }
 
-    /// Whether the process may open one more file, getrlimit(2) `RLIMIT_NOFILE`. The kernel takes a number before it looks at
+    /// How many more files the process may open, getrlimit(2) `RLIMIT_NOFILE`. The kernel takes a number before it looks at
     /// the path, so an open that will get none must not create or cut a file.
-    pub fn has_room_for_a_file(&self) -> Result<bool, Unreadable> {
+    pub fn room_for_files(&self) -> Result<u64, Unreadable> {
         let thread = rustix::process::Pid::from_raw(self.notification.thread).ok_or(Unreadable::Gone)?;
         // Linux 6.2: the size of the directory is the number of open files.
         let open = self.look(|thread| rustix::fs::statat(thread.directory(), c"fd", rustix::fs::AtFlags::empty()))?;
         let open = open.map_err(|_| Unreadable::Gone)?.st_size;
         let limit = super::sys::open_files_limit(thread.as_raw_nonzero().get())?;
-        Ok(u64::try_from(open).is_ok_and(|open| open < limit))
+        Ok(limit.saturating_sub(u64::try_from(open).unwrap_or(limit)))
     }
 
     /// Getrlimit(2) `RLIMIT_FSIZE`, in bytes.

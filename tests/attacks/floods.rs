@@ -15,6 +15,7 @@ pub const TESTS: &[Test] = &[
     ("a_flood_of_processes_ends_with_the_session", flood_of_processes),
     ("a_flood_of_writers_without_a_reader_holds_nothing_up", flood_of_fifos),
     ("a_flood_of_long_names_in_a_moved_directory_costs_no_memory", flood_of_names),
+    ("where_numbers_run_out_a_failed_open_leaves_no_file", flood_of_numbers),
 ];
 
 pub const INSIDE: &[Inside] = &[
@@ -24,7 +25,50 @@ pub const INSIDE: &[Inside] = &[
     ("flood-processes", flood_processes_inside),
     ("flood-fifos", flood_fifos_inside),
     ("move-names", move_names_inside),
+    ("take-numbers", take_numbers_inside),
 ];
+
+/// The last free number of a process is taken by one thread while another one creates a file.
+fn flood_of_numbers() {
+    for side in engine::sides() {
+        let outcome = attack(&engine::with_victims(), *side, "take-numbers", &[]);
+        outcome.assert(outcome.number("refused") > 0, "at times there is no number left");
+        outcome.assert(outcome.number("made") > 0, "and at times there is");
+        outcome.assert(outcome.number("left") == outcome.number("made"), "what was refused was not made");
+    }
+}
+
+fn take_numbers_inside(_: &[String]) {
+    raw::mkdir("numbers").expect("mkdir");
+    let limit = libc::rlimit { rlim_cur: 24, rlim_max: 24 };
+    // SAFETY: the limit is live; every descriptor below is one that its thread has just made.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (mut made, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                // SAFETY: as above.
+                let taken: Vec<i32> = (0..24).map(|_| unsafe { libc::dup(2) }).filter(|fd| *fd >= 0).collect();
+                taken.into_iter().for_each(|fd| drop(unsafe { libc::close(fd) }));
+            }
+        });
+        for at in 0..4_000 {
+            match raw::open(&format!("numbers/{at}"), libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL) {
+                Ok(fd) => {
+                    made += 1;
+                    // SAFETY: as above.
+                    unsafe { libc::close(fd as i32) };
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    raw::say("made", made);
+    raw::say("refused", refused);
+    raw::say("left", std::fs::read_dir("numbers").expect("the directory").count());
+}
 
 fn flood_of_calls() {
     for side in engine::sides() {

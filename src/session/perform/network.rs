@@ -40,7 +40,7 @@ impl Run<'_> {
         let mut flags = SocketFlags::CLOEXEC;
         flags.set(SocketFlags::NONBLOCK, kind & libc::SOCK_NONBLOCK != 0);
         let file = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP)).map_err(Errno::from)?;
-        Ok(Answer::File { file, close_on_exec: kind & libc::SOCK_CLOEXEC != 0 })
+        Ok(Answer::File { file, close_on_exec: kind & libc::SOCK_CLOEXEC != 0, made: None })
     }
 
     fn on_unix(&self, socket: &OwnedFd, asked: &Asked, approvals: &mut Approvals) -> Result<Answer, Halt> {

@@ -14,13 +14,15 @@ use crate::common::request::Operation;
 use crate::session::decimal::Decimal;
 use crate::session::decode::{At, Attempt};
 use crate::session::judge::{Approvals, Halt, Permit, Reach, Wanted};
-use crate::session::listener::Answer;
+use crate::session::listener::{Answer, Made};
 use crate::session::resolve::{Found, Object, Place, path_of, split, trimmed};
 use crate::session::sys::{self, OpenHow};
 
 /// openat2(2), linux/openat2.h: never through a symbolic or magic link.
 const NO_LINKS: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 const LINKS_AT_MOST: u32 = 40;
+/// More threads than that do not open files at once between the look at a limit and the file's arrival.
+const FEW: u64 = 64;
 /// `/dev/null`, `zero`, `full`, `random`, `urandom`: Documentation/admin-guide/devices.txt.
 const HARMLESS: [u64; 5] = [makedev(1, 3), makedev(1, 5), makedev(1, 7), makedev(1, 8), makedev(1, 9)];
 /// `__O_TMPFILE`, which is no valid flag without `O_DIRECTORY`.
@@ -65,7 +67,7 @@ impl Run<'_> {
             Err(Halt::Answer(Answer::Errno(errno)))
                 if at.path.as_ref().is_ok_and(|path| !path.is_empty())
                     && !matches!(errno, Errno::INVAL | Errno::MFILE | Errno::INTR)
-                    && !self.target.has_room_for_a_file()? =>
+                    && self.target.room_for_files()? == 0 =>
             {
                 Err(Errno::MFILE.into())
             }
@@ -185,7 +187,7 @@ impl Run<'_> {
         if there == Some(FileType::RegularFile) && has(how, libc::O_CREAT) && opens_without_creating(place, how) {
             return self.open_existing(place, how, &permit, approvals);
         }
-        self.check_room(how)?;
+        let room = self.check_room(how)?;
         let is_fifo_now = there == Some(FileType::Fifo);
         let _waits = is_fifo_now.then(|| self.waits()).transpose()?;
         if !has(how, libc::O_CREAT) {
@@ -214,7 +216,10 @@ impl Run<'_> {
             self.making(place, make, |file| file.try_clone().map_err(|error| Errno::of(&error)))
         })?;
         if fresh || has(how, libc::O_EXCL) {
-            return self.hand_over(opened, how, &permit);
+            // Where numbers are few another thread may take the last one before this file gets it.
+            let made = if room <= FEW { Some(Made::new(place)?) } else { None };
+            let close_on_exec = has(how, libc::O_CLOEXEC);
+            return Ok(Answer::File { file: opened, close_on_exec, made });
         }
         self.hand_over_judged(opened, how, &permit, approvals)
     }
@@ -417,17 +422,20 @@ impl Run<'_> {
         Err(Errno::LOOP.into())
     }
 
-    /// An open with an effect of its own needs a number for its file first.
-    fn check_room(&self, how: OpenHow) -> Result<(), Halt> {
+    /// An open with an effect of its own needs a number for its file first. How many there are, where that was looked at.
+    fn check_room(&self, how: OpenHow) -> Result<u64, Halt> {
         let has_effect = has(how, libc::O_CREAT) || has(how, libc::O_TRUNC) || has(how, libc::O_TMPFILE);
-        if has_effect && !self.target.has_room_for_a_file()? {
-            return Err(Errno::MFILE.into());
+        if !has_effect {
+            return Ok(u64::MAX);
         }
-        Ok(())
+        match self.target.room_for_files()? {
+            0 => Err(Errno::MFILE.into()),
+            room => Ok(room),
+        }
     }
 
     fn hand_over(&self, file: OwnedFd, how: OpenHow, _permit: &Permit) -> Result<Answer, Halt> {
-        Ok(Answer::File { file, close_on_exec: has(how, libc::O_CLOEXEC) })
+        Ok(Answer::File { file, close_on_exec: has(how, libc::O_CLOEXEC), made: None })
     }
 
     /// As [`Run::hand_over`], for what was there before: reading it may need a permit of its own, which is for the very file

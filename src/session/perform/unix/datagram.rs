@@ -34,7 +34,7 @@ impl Run<'_> {
         if flags & libc::SOCK_NONBLOCK != 0 {
             rustix::fs::fcntl_setfl(&file, OFlags::NONBLOCK).map_err(Errno::from)?;
         }
-        Ok(Answer::File { file, close_on_exec: flags & libc::SOCK_CLOEXEC != 0 })
+        Ok(Answer::File { file, close_on_exec: flags & libc::SOCK_CLOEXEC != 0, made: None })
     }
 
     /// sendto(2) with an address. `socket` is the tool's own, `message` the one copy of its bytes.
