@@ -257,6 +257,14 @@ impl<'a> Soak<'a> {
             *self.outcomes.entry(came).or_default() += 1;
         }
         self.records(&attempts, !daemon_too)?;
+        // Accounted for; the next round begins with nothing there.
+        for entry in fs::read_dir(self.world.outside()).map_err(|error| error.to_string())?.flatten() {
+            if entry.file_name() != "secret" {
+                let path = entry.path();
+                let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.map_err(|error| error.to_string())?;
+            }
+        }
         self.nothing_left(daemon_too)
     }
 

@@ -18,6 +18,10 @@ const NARROW: usize = 40;
 const LABEL: usize = 12;
 /// The least that a prompt is drawn in.
 const LEAST_COLUMNS: usize = 20;
+/// A byte that is shown as `\x00`.
+const ESCAPED: usize = 4;
+/// Before what stands below its label.
+const BELOW: usize = 2;
 /// Processes above the one that asks that stand on the first page.
 const PARENTS: usize = 3;
 
@@ -370,12 +374,20 @@ impl Page {
             ..LABEL => format!("  {label:<LABEL$}"),
             _ => format!("  {label}: "),
         };
-        let width = self.columns.saturating_sub(label.len()).max(2);
-        (label, width)
+        match self.columns.saturating_sub(label.len()) {
+            // Not even one escaped byte fits beside it: below it, then.
+            ..ESCAPED => (label, self.columns.saturating_sub(BELOW)),
+            width => (label, width),
+        }
     }
 
     fn labelled(&mut self, worth: Worth, label: &str, pieces: Vec<String>) {
-        let indent = " ".repeat(label.len());
+        let is_apart = self.columns.saturating_sub(label.len()) < ESCAPED;
+        if is_apart {
+            self.push(worth, label.to_owned());
+        }
+        let indent = " ".repeat(if is_apart { BELOW } else { label.len() });
+        let label = if is_apart { &indent } else { label };
         for (at, piece) in pieces.into_iter().enumerate() {
             self.push(worth, if at == 0 { label } else { &indent }.to_owned() + &piece);
         }
