@@ -202,7 +202,7 @@ fn one_of_many(at: usize) -> String {
         18 => ("unix", format!("socket = [\"/run/service-{at}/socket\"]")),
         _ => ("unix", format!("socket = [\"**/agent-{at}.sock\"]")),
     };
-    format!("access = [\"{access}\"]\n{terms}\nlevel = \"{}\"\n", if at % 2 == 0 { "ask" } else { "deny" })
+    format!("access = [\"{access}\"]\n{terms}\nlevel = \"{}\"\n", if at.is_multiple_of(2) { "ask" } else { "deny" })
 }
 
 /// 10,000 rules in five files, and a ceiling over them.

@@ -190,10 +190,8 @@ fn validate(root: &Value, schema: &Value, value: &Value, place: &str) -> Result<
                     validate(root, rule, value, &format!("{place}/{at}"))?;
                 }
             }
-            "anyOf" => {
-                if !rule.as_array().unwrap().iter().any(|one| validate(root, one, value, place).is_ok()) {
-                    return wrong("none of several");
-                }
+            "anyOf" if !rule.as_array().unwrap().iter().any(|one| validate(root, one, value, place).is_ok()) => {
+                return wrong("none of several");
             }
             "not" if validate(root, rule, value, place).is_ok() => return wrong("not that"),
             "enum" if !rule.as_array().unwrap().contains(value) => return wrong("none of the words"),

@@ -60,7 +60,7 @@ fn zones(ip: IpAddr) {
     assert_eq!(Zone::of(ip), Zone::of(canonical(ip)));
     // However an address of this machine is spelled, it is none of the internet.
     if let Some(inner) = embedded_v4(ip)
-        && Zone::of(inner.into()) != Zone::Public
+        && Zone::of(inner) != Zone::Public
     {
         assert_ne!(Zone::of(ip), Zone::Public, "{ip} leads to {inner}");
     }

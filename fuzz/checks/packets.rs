@@ -61,7 +61,7 @@ fn answered(query: &Query, packet: &[u8], count: u8) {
         let bytes = query.encode(&reply, carrier);
         assert!(response(&bytes, packet).len() <= most, "{carrier:?}: {}", bytes.len());
         let answer = Message::from_vec(&bytes).expect("a message");
-        assert_eq!(answer.queries, [query.question.clone()]);
+        assert_eq!(answer.queries, std::slice::from_ref(&query.question));
         let is_whole = answer.answers.len() == usize::from(count);
         assert!(is_whole || answer.metadata.truncation, "{carrier:?}: {} of {count}", answer.answers.len());
     }

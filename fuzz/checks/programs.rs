@@ -57,9 +57,12 @@ fn executed(bytes: &[u8]) {
     }
 }
 
+/// An interpreter and its one argument.
+type Interpreter = (Vec<u8>, Option<Vec<u8>>);
+
 /// Name and argument of a `#!` line as execve(2) describes it ("Interpreter scripts"), one byte after the other; `Some(None)`
 /// where it names nothing, `None` where there is no such line.
-fn first_line(head: &[u8; HEAD]) -> Option<Option<(Vec<u8>, Option<Vec<u8>>)>> {
+fn first_line(head: &[u8; HEAD]) -> Option<Option<Interpreter>> {
     if head[0] != b'#' || head[1] != b'!' {
         return None;
     }

@@ -50,7 +50,10 @@ fn take_numbers_inside(_: &[String]) {
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                 // SAFETY: as above.
                 let taken: Vec<i32> = (0..24).map(|_| unsafe { libc::dup(2) }).filter(|fd| *fd >= 0).collect();
-                taken.into_iter().for_each(|fd| drop(unsafe { libc::close(fd) }));
+                for fd in taken {
+                    // SAFETY: as above.
+                    unsafe { libc::close(fd) };
+                }
             }
         });
         for at in 0..4_000 {

@@ -148,8 +148,7 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
             let say = |text: &str| {
                 libc::write(write, text.as_ptr().cast(), text.len());
             };
-            let mut told_of = vec![];
-            told_of.push(libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR) >= 0);
+            let told_of = [libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR) >= 0];
             libc::setsid();
             let made = told(libc::ioctl(slave, libc::TIOCSCTTY, 0).into());
             let tty = libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);

@@ -50,16 +50,19 @@ pub struct Inner {
     link: Mutex<Orders>,
 }
 
+/// What was ordered, and what came of it.
+type Made = (SocketOrder, Result<OwnedFd, Errno>);
+
 struct Orders {
     link: Link<SocketOrders, SocketsMade>,
     /// Ordered ahead, and the answer still to be received.
     ahead: SocketOrders,
     /// Made ahead.
-    stock: Vec<(SocketOrder, Result<OwnedFd, Errno>)>,
+    stock: Vec<Made>,
 }
 
 impl Orders {
-    fn receive(&mut self, orders: SocketOrders) -> Result<Vec<(SocketOrder, Result<OwnedFd, Errno>)>, Errno> {
+    fn receive(&mut self, orders: SocketOrders) -> Result<Vec<Made>, Errno> {
         let answer = self.link.receive().ok().flatten().ok_or(Errno::IO)?;
         let mut sockets = answer.fds.into_iter();
         let made = |told: Result<(), Errno>| told.and_then(|()| sockets.next().ok_or(Errno::IO));
