@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat2, readlinkat, statat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat2, readlinkat};
 
 use super::decimal::Decimal;
 use super::decode::{At, Links};
@@ -139,12 +139,6 @@ impl Place {
         let mut text = [MaybeUninit::uninit(); 1];
         let name = self.plain_name();
         !self.is_special() && rustix::fs::readlinkat_raw(&self.directory, name, &mut text).is_ok()
-    }
-
-    /// Whether a regular file stands there now.
-    pub fn is_regular_file(&self) -> bool {
-        statat(&self.directory, self.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     }
 
     pub fn has_trailing_slash(&self) -> bool {

@@ -163,7 +163,8 @@ impl Run<'_> {
         if kind == Kind::Proc {
             return self.open_of_proc(place, &path, how);
         }
-        if creates_only_if_missing(how) && place.is_regular_file() {
+        let there = file_type(place);
+        if creates_only_if_missing(how) && there == Some(FileType::RegularFile) {
             if let Some(harmless) = self.judge().scratch().harmless(self.attempt) {
                 return Ok(Answer::Native(harmless));
             }
@@ -177,7 +178,6 @@ impl Run<'_> {
         if kind == Kind::Acting {
             return Err(Errno::ACCES.into());
         }
-        let there = file_type(place);
         if self.is_strict() && matches!(there, Some(FileType::CharacterDevice | FileType::BlockDevice)) {
             let object = Object { handle: guarded::made(place)?, path };
             return self.reopen(object, how, approvals);
