@@ -60,6 +60,15 @@ impl Kind {
 
 impl<'a> Job<'a> {
     pub fn start(world: &'a World, kind: Kind, number: usize, session: &str, random: &mut Random) -> Job<'a> {
+        Job::begin(world, kind, number, session, random, true)
+    }
+
+    /// One that is answered whatever it asks for: if nothing disturbs it, nothing fails but what is to.
+    pub fn undisturbed(world: &'a World, number: usize, session: &str, random: &mut Random) -> Job<'a> {
+        Job::begin(world, Kind::Worker, number, session, random, false)
+    }
+
+    fn begin(world: &'a World, kind: Kind, number: usize, session: &str, random: &mut Random, never: bool) -> Job<'a> {
         let sandbox = &world.served.sandbox;
         let root = if kind == Kind::Small { sandbox.workspace().join("small") } else { sandbox.workspace() };
         let place = root.join(format!("j{number}"));
@@ -90,6 +99,7 @@ impl<'a> Job<'a> {
                 asked: if kind == Kind::Small { 2 } else { 8 },
                 hold: if kind == Kind::Poor { 40 } else { 0 },
                 bytes: if kind == Kind::Small { 16_384 } else { 3000 },
+                never,
             };
             words.extend(sandbox.inside("worker", &order.words()).iter().map(text));
         }

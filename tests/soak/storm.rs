@@ -229,7 +229,7 @@ impl<'a> Soak<'a> {
             }
         }
         // While this one is at work, nothing goes wrong.
-        let last = Job::start(self.world, Kind::Worker, self.next_job, session, &mut self.random);
+        let last = Job::undisturbed(self.world, self.next_job, session, &mut self.random);
         self.next_job += 1;
         if !last.ends_within(PATIENCE) {
             return Err(format!("an undisturbed command does not end\n{}", stacks()));

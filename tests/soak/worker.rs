@@ -26,11 +26,13 @@ pub struct Order {
     pub hold: usize,
     /// Bytes of a file at the most.
     pub bytes: usize,
+    /// Whether some of what is asked for is never answered. What waits behind that may be out of time together with it.
+    pub never: bool,
 }
 
 impl Order {
     pub fn words(&self) -> Vec<String> {
-        let numbers = [self.job, self.threads, self.steps, self.asked, self.hold, self.bytes];
+        let numbers = [self.job, self.threads, self.steps, self.asked, self.hold, self.bytes, usize::from(self.never)];
         let mut words =
             vec![self.place.display().to_string(), self.outside.display().to_string(), self.seed.to_string()];
         words.extend(numbers.map(|number| number.to_string()));
@@ -49,6 +51,7 @@ impl Order {
             asked: number(6),
             hold: number(7),
             bytes: number(8),
+            never: number(9) == 1,
         }
     }
 }
@@ -160,7 +163,7 @@ impl<'a> Worker<'a> {
         let (job, thread, number) = (self.order.job, self.thread, self.steps);
         let kind = ["yes", "yes", "yes", "no", "no", "deny", "late", "held", "held", "session", "never"];
         let kind = match self.random.pick(&kind) {
-            "never" if !self.random.chance(20) => "yes",
+            "never" if !self.order.never || !self.random.chance(20) => "yes",
             other => other,
         };
         match kind {
