@@ -8,9 +8,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, fstat, statat, unlinkat};
-use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::judge::Permit;
+use super::processor::Here;
 use super::resolve::Place;
 use crate::common::errno::Errno;
 
@@ -110,35 +110,6 @@ impl Made {
             // What is left is what a bare program would not have made; there is nobody to tell.
             let _ = unlinkat(&self.directory, self.name.as_c_str(), AtFlags::empty());
         }
-    }
-}
-
-/// A held thread that runs on the calling thread's processor alone, until this is dropped.
-struct Here {
-    thread: Pid,
-    everywhere: CpuSet,
-}
-
-impl Here {
-    /// `None` where that is not to be had, or makes no difference.
-    fn keep(thread: i32) -> Option<Here> {
-        let thread = Pid::from_raw(thread)?;
-        let everywhere = sched_getaffinity(Some(thread)).ok()?;
-        let processor = sched_getcpu();
-        if everywhere.count() < 2 || processor >= CpuSet::MAX_CPU || !everywhere.is_set(processor) {
-            return None;
-        }
-        let mut here = CpuSet::new();
-        here.set(processor);
-        sched_setaffinity(Some(thread), &here).ok()?;
-        Some(Here { thread, everywhere })
-    }
-}
-
-impl Drop for Here {
-    fn drop(&mut self) {
-        // Of a thread that is gone there is nothing to give back.
-        let _ = sched_setaffinity(Some(self.thread), &self.everywhere);
     }
 }
 
