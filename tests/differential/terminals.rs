@@ -130,19 +130,15 @@ fn what(fd: i32) -> String {
 
 /// A child makes the slave its controlling terminal and does one thing; what it says comes by a pipe.
 fn session(master: i32, slave: i32, kind: i32) -> String {
+    // SAFETY: isatty(3) on a number.
+    if unsafe { libc::isatty(master) == 0 || libc::isatty(slave) == 0 } {
+        return "no terminal".into();
+    }
     let [read, write] = pipe();
     let [go, gone] = pipe();
     let child = forked(|| {
         // SAFETY: descriptors of our own, and system calls on them.
         unsafe {
-            for signal in
-                [libc::SIGINT, libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP, libc::SIGHUP, libc::SIGWINCH, libc::SIGQUIT]
-            {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-            let mut none: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
             libc::close(gone);
             libc::close(read);
             let say = |text: &str| {
