@@ -47,14 +47,19 @@ struct Needs {
 
 impl Needs {
     fn of(programs: &[Vec<Step>]) -> Needs {
-        let any = |names: &[&str]| {
-            programs
-                .iter()
-                .flatten()
-                .any(|step| matches!(step, Step::Call { name, .. } if names.contains(&name.as_str())))
-        };
-        Needs { judged: any(&["execve", "execveat", "run"]), network: any(&["socket"]) }
+        Needs {
+            judged: programs.iter().any(|steps| calls(steps, &["execve", "execveat", "run"])),
+            network: programs.iter().any(|steps| uses_network(steps)),
+        }
     }
+}
+
+pub fn uses_network(steps: &[Step]) -> bool {
+    calls(steps, &["socket"])
+}
+
+fn calls(steps: &[Step], names: &[&str]) -> bool {
+    steps.iter().any(|step| matches!(step, Step::Call { name, .. } if names.contains(&name.as_str())))
 }
 
 /// A program that the two sides tell apart.

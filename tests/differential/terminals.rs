@@ -144,6 +144,8 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
             let say = |text: &str| {
                 libc::write(write, text.as_ptr().cast(), text.len());
             };
+            // Keys are to be signals, whatever was set before.
+            set(slave, 6);
             let told_of = [libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR) >= 0];
             libc::setsid();
             let made = told(libc::ioctl(slave, libc::TIOCSCTTY, 0).into());
