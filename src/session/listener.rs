@@ -224,9 +224,15 @@ impl Listener {
             newfd: number.unwrap_or(0) as u32,
             newfd_flags: if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
         };
-        // SAFETY: the pointer is to a live structure of the size that ADD_FD encodes; the kernel only reads it.
-        let number = unsafe { libc::ioctl(self.0.as_raw_fd(), ADD_FD, &raw const request) };
-        u32::try_from(number).map_err(|_| Errno::of(&io::Error::last_os_error()))
+        loop {
+            // SAFETY: the pointer is to a live structure of the size that ADD_FD encodes; the kernel only reads it.
+            let number = unsafe { libc::ioctl(self.0.as_raw_fd(), ADD_FD, &raw const request) };
+            match u32::try_from(number).map_err(|_| Errno::of(&io::Error::last_os_error())) {
+                // Nothing was given yet. What has come so far is done: it is no wait that a signal ends, see `stuck`.
+                Err(Errno::INTR) => {}
+                result => return result,
+            }
+        }
     }
 
     fn send(&self, notification: &Notification, value: i64, error: i32, flags: u32) {
