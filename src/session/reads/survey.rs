@@ -2,7 +2,7 @@
 //! depth looked for. Runs as root while the session is built, with the user's file rights, on trees that the user, or a tool of
 //! an earlier session, may have made as large and odd as they like.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, FileType};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -65,7 +65,8 @@ pub fn survey(policy: &Policy, user: &Identity, workspace: &RawPath) -> Result<S
     let places = Places::of(policy.profile());
     with_file_rights_of(user, || {
         let began = Instant::now();
-        let mut surveyor = Surveyor { policy, workspace, spots: BTreeMap::new(), survey: Survey::default(), began };
+        let (spots, entered) = (BTreeMap::new(), HashMap::new());
+        let mut surveyor = Surveyor { policy, workspace, spots, survey: Survey::default(), began, entered };
         surveyor.look(&places);
         let took = began.elapsed();
         Survey { spots: surveyor.spots.into_values().collect(), took, ..surveyor.survey }
@@ -85,6 +86,8 @@ struct Surveyor<'a> {
     spots: BTreeMap<RawPath, Spot>,
     survey: Survey,
     began: Instant,
+    /// What names on the way led to: many patterns begin alike.
+    entered: HashMap<RawPath, Option<RawPath>>,
 }
 
 impl Surveyor<'_> {
@@ -148,11 +151,14 @@ impl Surveyor<'_> {
         }
     }
 
+    /// `real` is without links.
     fn enter(&mut self, real: &RawPath, named: &RawPath, name: &[u8], rest: &[Step<'_>]) {
-        match fs::canonicalize(real.join(name).as_path()) {
-            Ok(next) => self.follow(&RawPath::from(next), &named.join(name), rest),
+        let next = real.join(name);
+        let next = self.entered.entry(next).or_insert_with_key(|path| without_links(path, name)).clone();
+        match next {
+            Some(next) => self.follow(&next, &named.join(name), rest),
             // What is not there, or not for this user to see, is no place to be read.
-            Err(_) => self.watch(real),
+            None => self.watch(real),
         }
     }
 
@@ -247,6 +253,13 @@ impl Surveyor<'_> {
             self.add(&target, link, false);
         }
     }
+}
+
+/// What this is, whose parent is without links; `None` if it is not there, or not to be seen.
+fn without_links(path: &RawPath, name: &[u8]) -> Option<RawPath> {
+    let found = fs::symlink_metadata(path.as_path()).ok()?;
+    let is_plain = !found.is_symlink() && name != b"." && name != b"..";
+    if is_plain { Some(path.clone()) } else { fs::canonicalize(path.as_path()).ok().map(RawPath::from) }
 }
 
 /// Without those that lie within others.
