@@ -4,10 +4,11 @@
 
 use std::ffi::CString;
 use std::io::Write;
+use std::sync::atomic::Ordering;
 
-use super::acts;
 use super::program::{Arg, Place, Step, Word};
 use super::wrong::Wrong;
+use super::{acts, sockets};
 
 const PAGE: usize = 4096;
 
@@ -98,6 +99,7 @@ pub fn run_all(programs: &[Vec<Step>], foreign: &str, wrong: Wrong) {
     for (index, steps) in programs.iter().enumerate() {
         writeln!(out, "== {index}").expect("stdout");
         out.flush().expect("stdout");
+        sockets::OWN.store(index as u64 * sockets::PORTS, Ordering::Relaxed);
         let executor = Executor { dir: format!("{here}/s{index:04}"), foreign: foreign.to_owned(), wrong };
         let (status, text) = executor.in_child(|| executor.program(steps));
         out.write_all(&text).expect("stdout");
@@ -311,7 +313,7 @@ impl Executor {
     /// The register's value for an argument; what it points to is kept in `memory`.
     fn place(&self, arg: &Arg, memory: &mut Memory) -> u64 {
         match arg {
-            Arg::Number(number) => *number,
+            Arg::Number(number) => sockets::with_own_port(*number),
             Arg::Null => 0,
             Arg::Bad => 8,
             Arg::High => 0xffff_8000_0000_0000,

@@ -252,7 +252,8 @@ fn waits(kind: i32, signal: i32, flags: i32) -> String {
             0 => opened(libc::O_WRONLY),
             1 => opened(libc::O_RDONLY),
             2 => {
-                let time = libc::timespec { tv_sec: 0, tv_nsec: 60_000_000 };
+                // Longer than any machine is busy.
+                let time = libc::timespec { tv_sec: 100, tv_nsec: 0 };
                 timer(signal, 20);
                 let result = told(libc::nanosleep(&time, std::ptr::null_mut()).into());
                 end_timer();

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use rustix::fs::{OFlags, fcntl_getfl};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use super::address::{self, UNSUITABLE};
 use super::raw;
@@ -133,6 +133,8 @@ impl Serving<'_> {
 fn refused(socket: &Socket, peer: Vec<u8>) -> Result<Way, Halt> {
     let waits = !fcntl_getfl(socket).map_err(Errno::from)?.contains(OFlags::NONBLOCK);
     if waits || socket.place == Place::Elsewhere {
+        // The kernel would have told this error in place of one that came before, and kept neither.
+        let _earlier = sockopt::socket_error(socket);
         return Err(Errno::CONNREFUSED.into());
     }
     Ok(Way { place: Place::Session, peer })
