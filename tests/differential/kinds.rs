@@ -19,10 +19,6 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Kind; 4] = [Kind::Processes, Kind::Signals, Kind::Sockets, Kind::Terminals];
 
-    /// Those of the default run; `--long` and `--kind` have all. None yet: each has results left that depend on how busy the
-    /// machine is, or that are known differences.
-    pub const DEFAULT: &[Kind] = &[];
-
     /// The program of this number in the run of this seed.
     pub fn program(self, seed: u64, number: u64) -> Vec<Step> {
         let mut random =

@@ -53,10 +53,17 @@ fn words(bytes: &[u8]) -> String {
     }
 }
 
+/// A TCP socket that neither listens nor is connected.
+fn is_unconnected(fd: i32) -> bool {
+    let mut room = 0;
+    // SAFETY: no bytes are written to where nothing is.
+    let has_peer = unsafe { libc::getpeername(fd, std::ptr::NonNull::dangling().as_ptr(), &mut room) } == 0;
+    option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == "[6, 0, 0, 0]" && !listens(fd) && !has_peer
+}
+
 /// shutdown(2), but of a TCP socket only where there is a connection.
 fn shut(fd: i32, how: i32) -> String {
-    let is_tcp = option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == "[6, 0, 0, 0]";
-    if is_tcp && !listens(fd) && name(fd, libc::getpeername, 0).starts_with('-') {
+    if is_unconnected(fd) {
         return "no connection".into();
     }
     // SAFETY: numbers.
@@ -71,6 +78,11 @@ fn name(fd: i32, call: NameCall, room: u32) -> String {
     // SAFETY: as many bytes as `length` says.
     if unsafe { call(fd, bytes.as_mut_ptr().cast(), &mut length) } != 0 {
         return failed();
+    }
+    // It tells the port that a connection had which was refused; inside there was none if the socket waits (`refused` of
+    // src/session/net/connect.rs).
+    if is_unconnected(fd) && bytes.get(4..24).is_some_and(|ip| ip.iter().all(|byte| *byte == 0)) {
+        return format!("unspecified, length {length}");
     }
     format!("{} length {length}", words(bytes.get(..(length.min(room) as usize)).unwrap_or_default()))
 }

@@ -81,6 +81,10 @@ fn resize(fd: i32, rows: u16, columns: u16) -> String {
 }
 
 fn put(fd: i32, text: &CString) -> String {
+    // Whether a master that has lost its other end hears an echo depends on when the kernel's queue gets to it.
+    if ready(fd, libc::POLLOUT, 0) & libc::POLLHUP != 0 {
+        return "hung up".into();
+    }
     // SAFETY: a live string. A master that nobody reads takes a page, which no program writes.
     let result = told(unsafe { libc::write(fd, text.as_ptr().cast(), text.as_bytes().len()) } as i64);
     settle();
