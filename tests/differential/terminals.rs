@@ -232,9 +232,10 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
                 }
                 // The same, ignored or blocked: reading is EIO, the others go on.
                 4..=6 => {
-                    libc::signal(libc::SIGTTIN, libc::SIG_IGN);
                     libc::signal(libc::SIGTTOU, libc::SIG_IGN);
                     let back = forked(|| {
+                        libc::signal(libc::SIGTTIN, libc::SIG_IGN);
+                        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
                         libc::setpgid(0, 0);
                         let mut byte = [0u8; 1];
                         let result = match kind {
@@ -244,8 +245,7 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
                         };
                         if result < 0 { *libc::__errno_location() } else { 0 }
                     });
-                    say(&waited(back, libc::WUNTRACED));
-                    libc::kill(back, libc::SIGKILL);
+                    say(&waited(back, 0));
                     libc::tcsetpgrp(tty, libc::getpid());
                 }
                 // A job: put in front, stopped from the keyboard, put in front again, ended from the keyboard.
