@@ -57,9 +57,12 @@ test: ## Install what the tests need and run them all (as root, or with sudo)
 	scripts/install-packages.sh test
 	scripts/test.sh
 
-soak: ## Run random programs of system calls bare and under gated for a long time, and compare
+MINUTES ?= 30
+# KIND=signals is one kind of programs; SEED=N makes other programs.
+soak: ## Run random programs of system calls bare and inside for MINUTES, and compare (see docs/fidelity.md)
 	scripts/install-packages.sh test
-	scripts/test.sh --release --test differential -- --long
+	scripts/test.sh --release --test differential -- --long --minutes $(MINUTES) \
+		$(if $(KIND),--kind $(KIND)) $(if $(SEED),--seed $(SEED))
 
 # SUITES="cpython git:t0001-init.sh" is less of it.
 fidelity: ## Run the test suites of CPython, git, busybox and SQLite bare and inside, and compare
@@ -71,7 +74,6 @@ fuzz: $(TOOLS)/bin/cargo-fuzz ## Fuzz each target for FUZZ_SECONDS=600, two at a
 	scripts/install-packages.sh fuzz
 	FUZZER=$< scripts/fuzz.sh $(FUZZ_TARGETS)
 
-MINUTES ?= 30
 soak-faults: ## Run sessions with faults in all of it for MINUTES, and account for everything (see docs/soak.md)
 	scripts/install-packages.sh test
 	scripts/test.sh --test soak -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, CString};
 
-use super::executor::{HANG, errno_name, number_of};
+use super::executor::{LAST_RESORT, errno_name, number_of};
 use super::{processes, signals, sockets, terminals};
 
 /// Calls that need nothing of the tree that other programs begin with.
@@ -117,7 +117,7 @@ pub fn forked(work: impl FnOnce() -> i32) -> i32 {
                 if libc::getppid() != parent {
                     libc::_exit(98);
                 }
-                libc::alarm(HANG);
+                libc::alarm(LAST_RESORT);
                 defaults();
                 libc::_exit(work())
             }

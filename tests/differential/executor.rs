@@ -4,15 +4,20 @@
 
 use std::ffi::CString;
 use std::io::Write;
+use std::sync::atomic::Ordering;
 
-use super::acts;
 use super::program::{Arg, Place, Step, Word};
 use super::wrong::Wrong;
+use super::{acts, sockets};
 
 const PAGE: usize = 4096;
 
-/// Seconds after which a program that hangs is ended; a program takes milliseconds, of a busy machine a second.
-pub const HANG: u32 = 20;
+/// Seconds after which a program that hangs is ended; a program takes milliseconds, of a busy machine a second. Those count
+/// in which whoever waits for it runs: it may be that everything here is stopped for a while.
+const HANG: usize = 20;
+
+/// Seconds after which whatever is left of such a program ends.
+pub const LAST_RESORT: u32 = 300;
 
 /// How a program ended that hung: its line before this one is the step.
 pub const HUNG: &str = "-- hung";
@@ -98,8 +103,11 @@ pub fn run_all(programs: &[Vec<Step>], foreign: &str, wrong: Wrong) {
     for (index, steps) in programs.iter().enumerate() {
         writeln!(out, "== {index}").expect("stdout");
         out.flush().expect("stdout");
+        sockets::OWN.store(index as u64 * sockets::PORTS, Ordering::Relaxed);
         let executor = Executor { dir: format!("{here}/s{index:04}"), foreign: foreign.to_owned(), wrong };
-        let (status, text) = executor.in_child(|| executor.program(steps));
+        let child = executor.start(|| executor.program(steps));
+        end_if_it_hangs(&child);
+        let (status, text) = executor.finish(child);
         out.write_all(&text).expect("stdout");
         // No program has a use for SIGALRM.
         if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGALRM {
@@ -152,6 +160,19 @@ struct Child {
     report: i32,
 }
 
+/// Waits for its end, and ends it by SIGALRM after so many seconds.
+fn end_if_it_hangs(child: &Child) {
+    // SAFETY: a descriptor of our own child, which is not reaped yet; one pollfd; a signal to that child.
+    unsafe {
+        let fd = raised(libc::syscall(libc::SYS_pidfd_open, child.pid, 0) as i32);
+        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        if !(0..HANG).any(|_| libc::poll(&mut poll, 1, 1000) > 0) {
+            libc::kill(child.pid, libc::SIGALRM);
+        }
+        libc::close(fd);
+    }
+}
+
 struct Executor {
     dir: String,
     foreign: String,
@@ -168,7 +189,7 @@ impl Executor {
         if pid == 0 {
             // SAFETY: alarm(2), dup2(2) of our own descriptor, _exit(2).
             unsafe {
-                libc::alarm(HANG);
+                libc::alarm(LAST_RESORT);
                 libc::dup2(report, 1);
                 libc::close(report);
                 let mut said = work();
@@ -191,11 +212,6 @@ impl Executor {
         };
         said.truncate(count.max(0) as usize);
         (status, said)
-    }
-
-    fn in_child(&self, work: impl FnOnce() -> Vec<u8>) -> (i32, Vec<u8>) {
-        let child = self.start(work);
-        self.finish(child)
     }
 
     /// A whole program, from an empty directory on.
@@ -311,7 +327,7 @@ impl Executor {
     /// The register's value for an argument; what it points to is kept in `memory`.
     fn place(&self, arg: &Arg, memory: &mut Memory) -> u64 {
         match arg {
-            Arg::Number(number) => *number,
+            Arg::Number(number) => sockets::with_own_port(*number),
             Arg::Null => 0,
             Arg::Bad => 8,
             Arg::High => 0xffff_8000_0000_0000,

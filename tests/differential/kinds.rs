@@ -1,7 +1,9 @@
 //! Random programs of processes, signals, sockets and terminals. A seed and a number make the same program on every machine.
 //!
-//! What would have no one result on a bare machine is left out, and what of a session's network is no bare one
-//! (docs/architecture.md): unix sockets of datagrams that send without an address.
+//! What would have no one result on a bare machine is left out, and what a session is known to do otherwise
+//! (docs/architecture.md, "What a tool can notice"): unix sockets of datagrams, that send by sendto(2) with an address only;
+//! shutdown(2) of a TCP socket that was never connected, which one in its place does not have; the filter and the locked
+//! bits that prctl(2) tells of (`PR_GET_SECCOMP`, `PR_GET_SECUREBITS`, `PR_SET_KEEPCAPS`); the limit of core files.
 
 use super::program::{Arg, Place, Step, Word};
 use super::random::Random;
@@ -16,10 +18,6 @@ pub enum Kind {
 
 impl Kind {
     pub const ALL: [Kind; 4] = [Kind::Processes, Kind::Signals, Kind::Sockets, Kind::Terminals];
-
-    /// Those of the default run; `--long` and `--kind` have all. None yet: each has results left that depend on how busy the
-    /// machine is, or that are known differences.
-    pub const DEFAULT: &[Kind] = &[];
 
     /// The program of this number in the run of this seed.
     pub fn program(self, seed: u64, number: u64) -> Vec<Step> {
@@ -277,7 +275,7 @@ fn socket(random: &mut Random, steps: &mut Vec<Step>) {
             "recv",
             vec![fd(random), pick(random, &[100, 2, 0]), pick(random, &[0, 0, 2, 0x20, 0x100, 1, 0x2000])],
         ),
-        28 => Step::call("shutdown", vec![fd(random), pick(random, &[0, 1, 2, 3])]),
+        28 => Step::call("shut", vec![fd(random), pick(random, &[0, 1, 2, 3])]),
         29 | 30 => Step::call(random.pick(&["name", "peer"]), vec![fd(random), pick(random, &[128, 128, 4, 0])]),
         31 | 32 => {
             let (level, option) = random.pick(&[

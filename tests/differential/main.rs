@@ -2,7 +2,7 @@
 //! are left must be equal. Most are of files; others of processes, signals, sockets and terminals (`kinds.rs`). Beside
 //! them the errnos that manual pages list (`errnos.rs`), and races of two processes (`races.rs`).
 //!
-//! `cargo test --test differential` runs the kept programs and a few thousand of a fixed seed.
+//! `cargo test --test differential` runs the kept programs, a few thousand of files and some of each other kind, of a fixed seed.
 //! `cargo test --test differential -- --long [--seed N] [--minutes M]` goes on with new programs, of all kinds in turns; what
 //! it finds is shrunk, printed and written below `target/tmp/`; a program worth keeping goes to `tests/differential/kept/`.
 //! `--seed N --only K` runs one program. With `--kind signals` (`processes`, `sockets`, `terminals`, `files`) it is, or all
@@ -47,7 +47,7 @@ const BATCH: u64 = 250;
 const PROGRAMS: u64 = 3_000;
 
 /// Programs of each further kind in the default run, in one process.
-const OF_A_KIND: u64 = 40;
+const OF_A_KIND: u64 = 60;
 
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().collect();
@@ -94,7 +94,7 @@ fn trials(pair: Pair, seed: u64) -> Vec<Trial> {
     ];
     trials.extend(errnos::trials(pair));
     trials.extend(races::trials(pair));
-    for &kind in Kind::DEFAULT {
+    for kind in Kind::ALL {
         let name = format!("{kind:?}").to_lowercase();
         trials.push(Trial::test(format!("bare_{name}_equal_bare"), move || {
             check(Pair { side: Side::Bare, wrong: Wrong::Nothing }, Some(kind), seed, 0, OF_A_KIND)

@@ -252,7 +252,8 @@ fn waits(kind: i32, signal: i32, flags: i32) -> String {
             0 => opened(libc::O_WRONLY),
             1 => opened(libc::O_RDONLY),
             2 => {
-                let time = libc::timespec { tv_sec: 0, tv_nsec: 60_000_000 };
+                // Longer than any machine is busy.
+                let time = libc::timespec { tv_sec: 100, tv_nsec: 0 };
                 timer(signal, 20);
                 let result = told(libc::nanosleep(&time, std::ptr::null_mut()).into());
                 end_timer();
@@ -320,6 +321,41 @@ fn storm(calls: i32, signal: i32) -> String {
     disposition(signal, libc::SIG_IGN);
     COUNT.store(0, Ordering::SeqCst);
     format!("failures: {failures:?}")
+}
+
+/// Makes files while signals come, in a process that gets next to no time of its processor: so each is there long before the
+/// process has its descriptor. With a handler that restarts no call may fail.
+fn starved(files: i32, signal: i32) -> String {
+    let child = forked(|| {
+        // SAFETY: an all-zero set of processors; our own children; live strings.
+        unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one);
+            for _ in 0..6 {
+                forked(|| {
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let none = libc::sched_param { sched_priority: 0 };
+            if libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) != 0 {
+                return 99;
+            }
+            handle(signal, libc::SA_RESTART);
+            timer(signal, 5);
+            let mut failures = 0;
+            for _ in 0..files {
+                let fd = libc::open(c"starved".as_ptr(), libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY, 0o644);
+                failures += i32::from(fd < 0);
+                libc::close(fd);
+                failures += i32::from(libc::unlink(c"starved".as_ptr()) != 0);
+            }
+            failures
+        }
+    });
+    waited(child, 0)
 }
 
 /// A signal that is blocked comes while a call is held, and is taken after it.
@@ -504,6 +540,7 @@ pub fn perform(name: &str, r: [u64; 6]) -> Option<String> {
         "signalfd" => by_descriptor(int(0)),
         "waits" => waits(int(0), int(1), int(2)),
         "storm" => storm(int(0), int(1)),
+        "starved" => starved(int(0), int(1)),
         "held" => held_while_pending(int(0), &text(r[1])),
         "inhandler" => in_handler(int(0)),
         "stopped" => stopped_and_continued(int(0)),

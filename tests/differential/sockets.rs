@@ -2,7 +2,28 @@
 //!
 //! Runs in the executor. Nothing here waits longer than a moment: what is not there by then is said to be not there.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::acts::{failed, ready, told};
+
+/// Where programs find ports of their own: each has as many as this, and what they are called is the same for all. So what
+/// one leaves behind, connections that have ended in the last minute, is in nobody's way.
+pub const PORTS: u64 = 20;
+const FIRST: u64 = 7100;
+/// From which on the kernel chooses, ip(7) `ip_local_port_range`.
+const CHOSEN: u64 = 32768;
+pub static OWN: AtomicU64 = AtomicU64::new(0);
+
+/// An address of the internet as the first eight bytes of a sockaddr_in; any other number is as it was.
+pub fn with_own_port(number: u64) -> u64 {
+    let port = u64::from(((number >> 16) as u16).swap_bytes());
+    let is_internet = number & 0xffff == libc::AF_INET as u64 && (FIRST..FIRST + PORTS).contains(&port);
+    if !is_internet {
+        return number;
+    }
+    let own = (port + OWN.load(Ordering::Relaxed)) as u16;
+    number & !0xffff_0000 | u64::from(own.swap_bytes()) << 16
+}
 
 /// How long something that is on its way may take, in milliseconds.
 const MOMENT: i32 = 20;
@@ -11,7 +32,11 @@ const MOMENT: i32 = 20;
 fn words(bytes: &[u8]) -> String {
     let family = bytes.first_chunk().map_or(0, |family| u16::from_ne_bytes(*family));
     let port = bytes.get(2..4).and_then(<[u8]>::first_chunk).map_or(0, |port| u16::from_be_bytes(*port));
-    let port = if port >= 32768 { "chosen".to_owned() } else { port.to_string() };
+    let port = match u64::from(port) {
+        port @ ..FIRST => port.to_string(),
+        port @ FIRST..CHOSEN => port.wrapping_sub(OWN.load(Ordering::Relaxed)).to_string(),
+        CHOSEN.. => "chosen".into(),
+    };
     match i32::from(family) {
         libc::AF_INET => format!("inet {:?} {port} of {}", bytes.get(4..8).unwrap_or_default(), bytes.len()),
         libc::AF_INET6 => format!("inet6 {:?} {port} of {}", bytes.get(8..24).unwrap_or_default(), bytes.len()),
@@ -28,6 +53,23 @@ fn words(bytes: &[u8]) -> String {
     }
 }
 
+/// A TCP socket that neither listens nor is connected.
+fn is_unconnected(fd: i32) -> bool {
+    let mut room = 0;
+    // SAFETY: no bytes are written to where nothing is.
+    let has_peer = unsafe { libc::getpeername(fd, std::ptr::NonNull::dangling().as_ptr(), &mut room) } == 0;
+    option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == "[6, 0, 0, 0]" && !listens(fd) && !has_peer
+}
+
+/// shutdown(2), but of a TCP socket only where there is a connection.
+fn shut(fd: i32, how: i32) -> String {
+    if is_unconnected(fd) {
+        return "no connection".into();
+    }
+    // SAFETY: numbers.
+    told(unsafe { libc::shutdown(fd, how) }.into())
+}
+
 type NameCall = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32;
 
 fn name(fd: i32, call: NameCall, room: u32) -> String {
@@ -36,6 +78,11 @@ fn name(fd: i32, call: NameCall, room: u32) -> String {
     // SAFETY: as many bytes as `length` says.
     if unsafe { call(fd, bytes.as_mut_ptr().cast(), &mut length) } != 0 {
         return failed();
+    }
+    // It tells the port that a connection had which was refused; inside there was none if the socket waits (`refused` of
+    // src/session/net/connect.rs).
+    if is_unconnected(fd) && bytes.get(4..24).is_some_and(|ip| ip.iter().all(|byte| *byte == 0)) {
+        return format!("unspecified, length {length}");
     }
     format!("{} length {length}", words(bytes.get(..(length.min(room) as usize)).unwrap_or_default()))
 }
@@ -213,6 +260,7 @@ pub fn perform(name_of_step: &str, r: [u64; 6]) -> Option<String> {
         "fill" => fill(int(0), r[1], r[2] as u32),
         "intime" => in_time(int(0), int(1) != 0, r[2] as i64),
         "kind" => kind(int(0)),
+        "shut" => shut(int(0), int(1)),
         _ => return None,
     })
 }

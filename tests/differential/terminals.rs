@@ -2,7 +2,9 @@
 //!
 //! Runs in the executor. A pty's number is the kernel's, and never said.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::acts::{failed, forked, pipe, ready, told, waited};
 
@@ -79,18 +81,56 @@ fn resize(fd: i32, rows: u16, columns: u16) -> String {
 }
 
 fn put(fd: i32, text: &CString) -> String {
+    // Whether a master that has lost its other end hears an echo depends on when the kernel's queue gets to it.
+    if ready(fd, libc::POLLOUT, 0) & libc::POLLHUP != 0 {
+        return "hung up".into();
+    }
     // SAFETY: a live string. A master that nobody reads takes a page, which no program writes.
     let result = told(unsafe { libc::write(fd, text.as_ptr().cast(), text.as_bytes().len()) } as i64);
     settle();
     result
 }
 
-/// What was written passes through a queue of the kernel's, which poll(2) on its other end empties (`n_tty_poll`); an echo
-/// passes through another one on its way back.
+/// What was read of each pty's ends and nobody has asked for yet.
+static READ: Mutex<BTreeMap<u64, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+/// The key of a pty's end, of which there may be several descriptors.
+fn key(fd: i32) -> u64 {
+    let mut number: libc::c_uint = 0;
+    // SAFETY: one integer and an all-zero stat, which the kernel fills.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &mut stat);
+        let is_master = libc::ioctl(fd, libc::TIOCGPTN, &mut number) == 0;
+        if is_master { 1 << 63 | u64::from(number) } else { stat.st_rdev }
+    }
+}
+
+fn read_of(fd: i32) -> MutexGuard<'static, BTreeMap<u64, Vec<u8>>> {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    read.entry(key(fd)).or_default();
+    read
+}
+
+/// What was written passes through a queue of the kernel's, which poll(2) on its other end empties if nothing is there yet
+/// (`n_tty_poll`); an echo passes through another one on its way back. So what is there is read at once, and kept.
 fn settle() {
-    for _ in 0..2 {
-        for fd in 3..10 {
-            ready(fd, libc::POLLIN, 0);
+    for _ in 0..3 {
+        for fd in (3..10).filter(|fd| unsafe { libc::isatty(*fd) } == 1) {
+            let mut bytes = [0u8; 4096];
+            for _ in 0..16 {
+                if ready(fd, libc::POLLIN, 0) & libc::POLLIN == 0 {
+                    break;
+                }
+                // SAFETY: a live buffer of the length given, and something to read.
+                let count = unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len()) };
+                if count < 0 {
+                    break;
+                }
+                if let Some(read) = read_of(fd).get_mut(&key(fd)) {
+                    read.extend_from_slice(bytes.get(..count as usize).unwrap_or_default());
+                }
+            }
         }
     }
 }
@@ -98,7 +138,15 @@ fn settle() {
 /// What can be read, at most so much.
 fn get(fd: i32, most: usize) -> String {
     settle();
-    let events = ready(fd, libc::POLLIN, 300);
+    // SAFETY: isatty(3) on a number.
+    if unsafe { libc::isatty(fd) } == 1
+        && let Some(read) = read_of(fd).get_mut(&key(fd))
+        && !read.is_empty()
+    {
+        let rest = read.split_off(most.min(read.len()));
+        return format!("\"{}\"", std::mem::replace(read, rest).escape_ascii());
+    }
+    let events = ready(fd, libc::POLLIN, 0);
     if events & (libc::POLLIN | libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0 {
         return "nothing".into();
     }
@@ -121,7 +169,8 @@ fn what(fd: i32) -> String {
         // Of a master it is /dev/ptmx, or /dev/pts/ptmx where that is a link.
         let below = std::ffi::CStr::from_ptr(name.as_ptr()).to_string_lossy().starts_with("/dev/");
         let read = libc::ioctl(fd, libc::FIONREAD, &mut waiting);
-        let waiting = if read == 0 { waiting.to_string() } else { failed() };
+        let kept = read_of(fd).get(&key(fd)).map_or(0, Vec::len);
+        let waiting = if read == 0 { format!("{waiting} and {kept}") } else { failed() };
         let session = libc::tcgetsid(fd);
         let session = if session < 0 { failed() } else { "some".into() };
         format!("terminal {is_terminal} named {named} {below} waiting {waiting} session {session}")
@@ -130,10 +179,13 @@ fn what(fd: i32) -> String {
 
 /// A child makes the slave its controlling terminal and does one thing; what it says comes by a pipe.
 fn session(master: i32, slave: i32, kind: i32) -> String {
-    // SAFETY: isatty(3) on a number.
-    if unsafe { libc::isatty(master) == 0 || libc::isatty(slave) == 0 } {
+    if !are_a_pair(master, slave) {
         return "no terminal".into();
     }
+    // Keys are to be signals, whatever was set before; and without input poll(2) waits until the kernel has seen each.
+    set(slave, 6);
+    // SAFETY: a number.
+    unsafe { libc::tcflush(slave, libc::TCIFLUSH) };
     let [read, write] = pipe();
     let [go, gone] = pipe();
     let child = forked(|| {
@@ -144,8 +196,6 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
             let say = |text: &str| {
                 libc::write(write, text.as_ptr().cast(), text.len());
             };
-            // Keys are to be signals, whatever was set before.
-            set(slave, 6);
             let told_of = [libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR) >= 0];
             libc::setsid();
             let made = told(libc::ioctl(slave, libc::TIOCSCTTY, 0).into());
@@ -182,9 +232,10 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
                 }
                 // The same, ignored or blocked: reading is EIO, the others go on.
                 4..=6 => {
-                    libc::signal(libc::SIGTTIN, libc::SIG_IGN);
                     libc::signal(libc::SIGTTOU, libc::SIG_IGN);
                     let back = forked(|| {
+                        libc::signal(libc::SIGTTIN, libc::SIG_IGN);
+                        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
                         libc::setpgid(0, 0);
                         let mut byte = [0u8; 1];
                         let result = match kind {
@@ -194,8 +245,7 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
                         };
                         if result < 0 { *libc::__errno_location() } else { 0 }
                     });
-                    say(&waited(back, libc::WUNTRACED));
-                    libc::kill(back, libc::SIGKILL);
+                    say(&waited(back, 0));
                     libc::tcsetpgrp(tty, libc::getpid());
                 }
                 // A job: put in front, stopped from the keyboard, put in front again, ended from the keyboard.
@@ -264,9 +314,26 @@ fn session(master: i32, slave: i32, kind: i32) -> String {
         }
         let end = waited(child, 0);
         libc::close(gone);
+        // A key is echoed after its signal was sent.
+        settle();
         format!("{said} {end}")
     }
 }
+
+/// Whether these are the two ends of one pty.
+fn are_a_pair(master: i32, slave: i32) -> bool {
+    let mut number: libc::c_uint = 0;
+    // SAFETY: one integer and an all-zero stat, which the kernel fills.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::ioctl(master, libc::TIOCGPTN, &mut number) == 0
+            && libc::fstat(slave, &mut stat) == 0
+            && (libc::major(stat.st_rdev), libc::minor(stat.st_rdev)) == (SLAVES, number)
+    }
+}
+
+/// `UNIX98_PTY_SLAVE_MAJOR`, include/uapi/linux/major.h.
+const SLAVES: u32 = 136;
 
 /// The terminal's end: who leads its session hears of it, and what is written is EIO.
 fn hangup() -> String {

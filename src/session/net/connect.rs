@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use rustix::fs::{OFlags, fcntl_getfl};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use super::address::{self, UNSUITABLE};
 use super::raw;
@@ -129,10 +129,13 @@ impl Serving<'_> {
 }
 
 /// Where nobody listens. A socket that does not wait is told so afterwards, as by the kernel (`EINPROGRESS`, then `SO_ERROR`):
-/// it tries it in the session's own network, where nobody listens either.
+/// it tries it in the session's own network, where nobody listens either. So does one that is there already, and may connect
+/// to itself.
 fn refused(socket: &Socket, peer: Vec<u8>) -> Result<Way, Halt> {
     let waits = !fcntl_getfl(socket).map_err(Errno::from)?.contains(OFlags::NONBLOCK);
-    if waits || socket.place == Place::Elsewhere {
+    if waits && socket.place == Place::Host || socket.place == Place::Elsewhere {
+        // The kernel would have told this error in place of one that came before, and kept neither.
+        let _earlier = sockopt::socket_error(socket);
         return Err(Errno::CONNREFUSED.into());
     }
     Ok(Way { place: Place::Session, peer })

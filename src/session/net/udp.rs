@@ -103,6 +103,10 @@ impl Serving<'_> {
         if !message.is_whole {
             return Err(Errno::MSGSIZE.into());
         }
+        if message.to.is_empty() && message.flags & libc::MSG_FASTOPEN == 0 {
+            // What has no address at all is not held: this one has no bytes, `udp_sendmsg`.
+            return Err(Errno::INVAL.into());
+        }
         let peer = address::of_bytes(&message.to).map(address::meant);
         if peer.is_none() && socket.place != Place::Session {
             // `udp_sendmsg` takes an address without a family for one of IPv4.

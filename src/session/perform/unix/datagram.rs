@@ -49,14 +49,14 @@ impl Run<'_> {
             return Err(Errno::new(libc::EMSGSIZE).unwrap_or(Errno::INVAL).into());
         }
         match kind_of(socket)? {
-            // unix_stream_sendmsg.
-            SocketType::STREAM => {
+            // unix_stream_sendmsg: an address of no bytes is none.
+            SocketType::STREAM if !message.to.is_empty() => {
                 let connected = rustix::net::getpeername(socket).is_ok();
                 let errno = if connected { libc::EISCONN } else { libc::EOPNOTSUPP };
                 return Err(Errno::new(errno).unwrap_or(Errno::OPNOTSUPP).into());
             }
             // unix_seqpacket_sendmsg: the address is not looked at.
-            SocketType::SEQPACKET => {
+            SocketType::STREAM | SocketType::SEQPACKET => {
                 self.still_wanted()?;
                 return sent(send(socket, data, flags | SendFlags::NOSIGNAL));
             }
