@@ -79,8 +79,7 @@ def table(tallies):
     """Markdown."""
     lines = [
         "| suite | profile | units | tests | passed bare, inside | skipped bare, inside | failed bare, inside | "
-        "known failures bare, inside | accepted | unstable | "
-        "differ | seconds bare, inside |",
+        "known failures bare, inside | accepted | unstable | differ | seconds bare, inside |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for tally in tallies:
@@ -89,7 +88,7 @@ def table(tallies):
             return f"{bare}, {inside}"
         lines.append(
             f"| {tally.suite} | {tally.profile} | {tally.units} of {tally.of_units} | {len(tally.counts)} | {both(PASS)} | "
-            f"{both(SKIP)} | {both(FAIL, ABSENT)} | {both(KNOWN)} | {len(tally.accepted)} | {len(tally.unstable)} | {len(tally.failures)} | "
-            f"{tally.seconds['bare']:.0f}, {tally.seconds['inside']:.0f} |"
+            f"{both(SKIP)} | {both(FAIL, ABSENT)} | {both(KNOWN)} | {len(tally.accepted)} | "
+            f"{len(tally.unstable)} | {len(tally.failures)} | {tally.seconds['bare']:.0f}, {tally.seconds['inside']:.0f} |"
         )
     return "\n".join(lines)
