@@ -176,6 +176,9 @@ def main():
         wanted.setdefault(name, []).append(unit)
 
     signal.signal(signal.SIGTERM, stop)
+    # A background job ignores these, and so would all that it starts; what has a handler is back to the default after execve(2).
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     tallies, whole = [], set()
     for name, chosen in wanted.items():
         suite = SUITES[name]()
