@@ -85,6 +85,13 @@ pub fn check(input: &[u8]) {
     }
 }
 
+/// Whether it is certain what can be read here: in and around the room, below what can be mapped (vm.mmap_min_addr), and beyond the
+/// addresses of processes.
+fn is_known(at: u64) -> bool {
+    let around = (HELD.memory - PAGE) as u64..(HELD.memory + ROOM + BEHIND) as u64;
+    around.contains(&at) || !(1 << 16..1 << 47).contains(&at)
+}
+
 /// What stands above this is an address.
 const BASE: u64 = 0xf000_0000;
 const SOCKET: u64 = 0xfd;
@@ -147,7 +154,8 @@ impl Memory {
         Err(too_long.into())
     }
 
-    /// Pointers up to a null one, and what they point at; `None` for so much that it is too much, or nearly.
+    /// Pointers up to a null one, and what they point at; `None` for so much that it is too much, or nearly, and where a pointer
+    /// may lead to memory that this process has besides.
     fn words(&self, at: u64) -> Option<Result<Vec<Vec<u8>>, Unreadable>> {
         let pointers = match self.pointers(at) {
             Ok(pointers) => pointers,
@@ -155,6 +163,9 @@ impl Memory {
         };
         let (mut words, mut total) = (Vec::new(), 8 * pointers.len());
         for at in pointers {
+            if !is_known(at) {
+                return None;
+            }
             match self.string(at, 32 * PAGE, Errno::TOOBIG) {
                 Ok(word) => words.push(word.into_bytes()),
                 Err(error) => return Some(Err(error)),

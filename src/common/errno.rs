@@ -42,6 +42,7 @@ impl Errno {
     pub const NOMEM: Errno = Errno(libc::ENOMEM as u16);
     pub const CANCELED: Errno = Errno(libc::ECANCELED as u16);
     pub const NOTSOCK: Errno = Errno(libc::ENOTSOCK as u16);
+    pub const ADDRINUSE: Errno = Errno(libc::EADDRINUSE as u16);
     pub const CONNREFUSED: Errno = Errno(libc::ECONNREFUSED as u16);
     pub const NETUNREACH: Errno = Errno(libc::ENETUNREACH as u16);
     pub const INPROGRESS: Errno = Errno(libc::EINPROGRESS as u16);

@@ -59,6 +59,8 @@ pub struct Client {
     screen: SharedScreen,
     /// Whether the terminal's keys are to be the call's when the terminal is ours.
     wants_keys: bool,
+    /// Whether the terminal is to be taken once a prompt gives it back.
+    takes_later: bool,
     call: Rc<Cell<Option<CallId>>>,
     ended: Option<Ended>,
     failure: Option<String>,
@@ -77,7 +79,20 @@ impl Client {
         let Signals(signals) = signals;
         let wants_keys = on_terminal.contains(&true) && !starts_in_background(on_terminal);
         let (call, ended, failure) = (Rc::default(), None, None);
-        Ok(Client { arrivals, to_call, signals, terminal, relay: None, screen, wants_keys, call, ended, failure })
+        let (relay, takes_later) = (None, false);
+        Ok(Client {
+            arrivals,
+            to_call,
+            signals,
+            terminal,
+            relay,
+            screen,
+            wants_keys,
+            takes_later,
+            call,
+            ended,
+            failure,
+        })
     }
 
     /// The call's number, once it is started.
@@ -96,6 +111,7 @@ impl Client {
                 },
                 Some(signal) = self.signals.recv() => self.pass(signal).await,
                 turned = turn(self.relay.as_ref()) => turned.map_err(step("relay the terminal"))?,
+                () = self.screen.resumed(), if self.takes_later => self.take_terminal()?,
                 () = tokio::time::sleep(LAST_WORDS), if !is_linked && !self.is_paused() => break,
             }
         }
@@ -129,8 +145,9 @@ impl Client {
         self.relay.as_ref().is_some_and(Relay::is_paused)
     }
 
-    /// Raw mode and the keys, if the session wants them and the terminal is ours to give.
+    /// Raw mode and the keys, if the session wants them and the terminal is ours to give; after a prompt that is shown.
     fn take_terminal(&mut self) -> Result<(), ClientError> {
+        self.takes_later = self.is_paused();
         if let Some(relay) = self.relay.as_ref().filter(|relay| !relay.is_paused()) {
             let ours = self.wants_keys && relay.terminal().is_ours();
             if ours {
@@ -143,6 +160,7 @@ impl Client {
     }
 
     fn release_terminal(&mut self) {
+        self.takes_later = false;
         if let Some(relay) = &self.relay {
             relay.set_reading(false);
         }

@@ -2,7 +2,7 @@
 //! terminal as it would without us, but while a prompt is shown: then nothing of the tool's reaches the terminal, and no
 //! key reaches the tool.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -234,23 +234,43 @@ fn read(fd: impl AsFd, bytes: &mut Vec<u8>) -> io::Result<usize> {
     Ok(count?)
 }
 
-/// The relay as a consent agent holds it: there is none until the session has its pty.
+/// The relay as a consent agent holds it: there is none until the session has its pty. A prompt may be there before that.
 #[derive(Clone, Default)]
-pub struct SharedScreen(Rc<RefCell<Option<Relay>>>);
+pub struct SharedScreen(Rc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    relay: RefCell<Option<Relay>>,
+    /// Whether a prompt has the terminal.
+    paused: Cell<bool>,
+    resumed: Notify,
+}
 
 impl SharedScreen {
+    /// One that has come while a prompt is shown rests until that is over.
     pub fn set(&self, relay: &Relay) {
-        *self.0.borrow_mut() = Some(relay.clone());
+        relay.0.state.borrow_mut().paused = self.0.paused.get();
+        *self.0.relay.borrow_mut() = Some(relay.clone());
+    }
+
+    /// Until no prompt has the terminal.
+    pub async fn resumed(&self) {
+        while self.0.paused.get() {
+            self.0.resumed.notified().await;
+        }
     }
 
     fn relay(&self) -> Option<Relay> {
-        self.0.borrow().clone()
+        self.0.relay.borrow().clone()
     }
 }
 
 impl consent::Screen for SharedScreen {
     fn pause(&mut self) -> io::Result<Paused> {
-        let Some(Relay(ends)) = self.relay() else { return Ok(Paused::default()) };
+        let Some(Relay(ends)) = self.relay() else {
+            self.0.paused.set(true);
+            return Ok(Paused::default());
+        };
         let state = &mut *ends.state.borrow_mut();
         state.paused = true;
         // What is left of a whole sequence goes out now; what is none is held until after the prompt.
@@ -274,10 +294,13 @@ impl consent::Screen for SharedScreen {
             let _ = rustix::io::write(&ends.terminal, CANCEL);
             state.screen.write(CANCEL);
         }
+        self.0.paused.set(true);
         Ok(Paused { alternate: state.screen.is_alternate() })
     }
 
     fn resume(&mut self, overwritten: bool) {
+        self.0.paused.set(false);
+        self.0.resumed.notify_one();
         let Some(Relay(ends)) = self.relay() else { return };
         ends.state.borrow_mut().paused = false;
         ends.changed.notify_one();
@@ -287,5 +310,40 @@ impl consent::Screen for SharedScreen {
             let _ = tcsetwinsize(ends.master.get_ref(), other);
             let _ = tcsetwinsize(ends.master.get_ref(), size);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::pty::{OpenptyResult, openpty};
+
+    use super::*;
+    use crate::consent::terminal::Screen as _;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_relay_that_comes_while_a_prompt_is_shown_leaves_the_terminal_to_it() {
+        let OpenptyResult { master: person, slave: terminal } = openpty(None, None).unwrap();
+        let OpenptyResult { master, slave: tool } = openpty(None, None).unwrap();
+        let mut screen = SharedScreen::default();
+        screen.pause().unwrap();
+        let relay = Relay::new(CallersTerminal::of(terminal), master).unwrap();
+        screen.set(&relay);
+        assert!(relay.is_paused());
+
+        rustix::io::write(&tool, b"drawn over the prompt").unwrap();
+        screen.clone().resume(false);
+        screen.resumed().await;
+        assert!(!relay.is_paused());
+        let mut seen = [0; 5];
+        let mut shown = std::pin::pin!(tokio::task::spawn_blocking(move || {
+            rustix::io::read(&person, &mut seen).map(|count| (count, seen))
+        }));
+        let shown = loop {
+            tokio::select! {
+                shown = &mut shown => break shown,
+                turned = relay.turn() => turned.unwrap(),
+            }
+        };
+        assert_eq!(shown.unwrap().unwrap(), (5, *b"drawn"));
     }
 }

@@ -43,6 +43,11 @@ impl CallersTerminal {
         Ok(Some(CallersTerminal { fd }))
     }
 
+    #[cfg(test)]
+    pub fn of(fd: OwnedFd) -> CallersTerminal {
+        CallersTerminal { fd }
+    }
+
     pub fn window(&self) -> Option<WindowSize> {
         tcgetwinsize(&self.fd).ok().map(|size| WindowSize { rows: size.ws_row, columns: size.ws_col })
     }

@@ -295,7 +295,7 @@ pub fn run(mut parts: Parts, broker: BrokerLink) {
     // Even if it cannot be killed here: it dies with this process.
     let _ = session.parts.init.kill();
     if let Some(held) = &session.parts.reads {
-        held.reads.keeper().wait();
+        held.end();
     }
     session.upstream().disconnected();
 }

@@ -8,9 +8,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, fstat, statat, unlinkat};
-use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::judge::Permit;
+use super::processor::Here;
 use super::resolve::Place;
 use crate::common::errno::Errno;
 
@@ -110,35 +110,6 @@ impl Made {
             // What is left is what a bare program would not have made; there is nobody to tell.
             let _ = unlinkat(&self.directory, self.name.as_c_str(), AtFlags::empty());
         }
-    }
-}
-
-/// A held thread that runs on the calling thread's processor alone, until this is dropped.
-struct Here {
-    thread: Pid,
-    everywhere: CpuSet,
-}
-
-impl Here {
-    /// `None` where that is not to be had, or makes no difference.
-    fn keep(thread: i32) -> Option<Here> {
-        let thread = Pid::from_raw(thread)?;
-        let everywhere = sched_getaffinity(Some(thread)).ok()?;
-        let processor = sched_getcpu();
-        if everywhere.count() < 2 || processor >= CpuSet::MAX_CPU || !everywhere.is_set(processor) {
-            return None;
-        }
-        let mut here = CpuSet::new();
-        here.set(processor);
-        sched_setaffinity(Some(thread), &here).ok()?;
-        Some(Here { thread, everywhere })
-    }
-}
-
-impl Drop for Here {
-    fn drop(&mut self) {
-        // Of a thread that is gone there is nothing to give back.
-        let _ = sched_setaffinity(Some(self.thread), &self.everywhere);
     }
 }
 
@@ -253,9 +224,15 @@ impl Listener {
             newfd: number.unwrap_or(0) as u32,
             newfd_flags: if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
         };
-        // SAFETY: the pointer is to a live structure of the size that ADD_FD encodes; the kernel only reads it.
-        let number = unsafe { libc::ioctl(self.0.as_raw_fd(), ADD_FD, &raw const request) };
-        u32::try_from(number).map_err(|_| Errno::of(&io::Error::last_os_error()))
+        loop {
+            // SAFETY: the pointer is to a live structure of the size that ADD_FD encodes; the kernel only reads it.
+            let number = unsafe { libc::ioctl(self.0.as_raw_fd(), ADD_FD, &raw const request) };
+            match u32::try_from(number).map_err(|_| Errno::of(&io::Error::last_os_error())) {
+                // Nothing was given yet. What has come so far is done: it is no wait that a signal ends, see `stuck`.
+                Err(Errno::INTR) => {}
+                result => return result,
+            }
+        }
     }
 
     fn send(&self, notification: &Notification, value: i64, error: i32, flags: u32) {

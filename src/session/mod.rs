@@ -25,6 +25,7 @@ pub mod names;
 pub mod net;
 pub mod perform;
 pub mod pool;
+mod processor;
 pub mod procthread;
 pub mod reads;
 pub mod resolve;

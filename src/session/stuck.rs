@@ -95,6 +95,8 @@ impl Slot {
         *locked(&self.state.attempt) = Some(notification);
         self.state.generation.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.swap(false, Ordering::SeqCst) {
+            // Else the watcher may have looked already, and not wait yet: it would miss this, and sleep on.
+            let _slots = locked(&self.shared.slots);
             self.shared.wake.notify_one();
         }
         Busy(self)

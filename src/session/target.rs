@@ -226,7 +226,15 @@ impl<'a> Target<'a> {
         let open = self.look(|thread| rustix::fs::statat(thread.directory(), c"fd", rustix::fs::AtFlags::empty()))?;
         let open = open.map_err(|_| Unreadable::Gone)?.st_size;
         let limit = super::sys::open_files_limit(thread.as_raw_nonzero().get())?;
-        Ok(limit.saturating_sub(u64::try_from(open).unwrap_or(limit)))
+        match limit.saturating_sub(u64::try_from(open).unwrap_or(limit)) {
+            // Numbers from the limit on, taken before it was lowered, are not among those that may be given.
+            0 => {
+                let below = |number: i32| u64::try_from(number).is_ok_and(|number| number < limit).then_some(());
+                let taken = self.each_descriptor(|_, _, number| below(number))?.len();
+                Ok(limit.saturating_sub(u64::try_from(taken).unwrap_or(limit)))
+            }
+            room => Ok(room),
+        }
     }
 
     /// Getrlimit(2) `RLIMIT_FSIZE`, in bytes.
@@ -354,14 +362,20 @@ impl<'a> Target<'a> {
 
     /// What the process has open, proc_pid_fd(5).
     pub fn descriptors(&self) -> Result<Vec<Open>, Unreadable> {
+        self.each_descriptor(|directory, name, number| {
+            let what = rustix::fs::readlinkat(directory, name, Vec::new()).ok()?;
+            Some(Open { number, what: what.into_bytes() })
+        })
+    }
+
+    fn each_descriptor<T>(&self, look: impl Fn(&OwnedFd, &CStr, i32) -> Option<T>) -> Result<Vec<T>, Unreadable> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = self.look(|thread| openat(thread.directory(), c"fd", flags, Mode::empty()))?;
         let directory = directory.map_err(not_accessible)?;
         let entries = rustix::fs::Dir::read_from(&directory).map_err(Errno::from)?;
         let open = entries.filter_map(Result::ok).filter_map(|entry| {
             let number = entry.file_name().to_str().ok()?.parse().ok()?;
-            let what = rustix::fs::readlinkat(&directory, entry.file_name(), Vec::new()).ok()?;
-            Some(Open { number, what: what.into_bytes() })
+            look(&directory, entry.file_name(), number)
         });
         Ok(open.collect())
     }

@@ -70,6 +70,11 @@ impl Group {
         self.mark(libc::FAN_MARK_REMOVE, OPENS | children(reach), object)
     }
 
+    /// Takes back every [`Group::mark_inode`].
+    pub fn unmark_inodes(&self) -> io::Result<()> {
+        self.mark(libc::FAN_MARK_FLUSH, 0, self.procfs.as_fd())
+    }
+
     fn mark(&self, flags: libc::c_uint, mask: u64, object: BorrowedFd<'_>) -> io::Result<()> {
         let path = CString::new(format!("self/fd/{}", object.as_raw_fd()))?;
         // SAFETY: path is NUL-terminated and outlives the call, which reads nothing else.

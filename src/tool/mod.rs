@@ -18,6 +18,7 @@ pub mod mounts;
 pub mod namespaces;
 pub mod network;
 pub mod ownfiles;
+pub mod parting;
 pub mod privileges;
 pub mod probe;
 pub mod procstat;

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, CString};
 
-use super::executor::{errno_name, number_of};
+use super::executor::{HANG, errno_name, number_of};
 use super::{processes, signals, sockets, terminals};
 
 /// Calls that need nothing of the tree that other programs begin with.
@@ -101,22 +101,42 @@ pub fn status_words(status: i32) -> String {
     }
 }
 
-/// Forks; the child does `work`, and ends with what it gives. The child's pid.
+/// Forks; the child does `work` with every signal unblocked and at its default, and ends with what it gives. The child's pid.
 pub fn forked(work: impl FnOnce() -> i32) -> i32 {
     // SAFETY: fork(2) in a process of one thread; the child ends without returning and not later than this process.
     unsafe {
         let parent = libc::getpid();
+        // A signal that comes before the child has its defaults waits until it has them.
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, &mut before);
         match libc::fork() {
             0 => {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 if libc::getppid() != parent {
                     libc::_exit(98);
                 }
-                libc::alarm(8);
+                libc::alarm(HANG);
+                defaults();
                 libc::_exit(work())
             }
-            pid => pid,
+            pid => {
+                libc::sigprocmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+                pid
+            }
         }
+    }
+}
+
+fn defaults() {
+    // SAFETY: an all-zero sigset_t is an empty one; signals that cannot be set are left out by signal(2).
+    unsafe {
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let none: libc::sigset_t = std::mem::zeroed();
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
     }
 }
 

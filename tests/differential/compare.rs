@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::executor::HUNG;
 use super::program::{Step, Word, to_text};
 use super::wrong::Wrong;
 use crate::support::network::Namespace;
@@ -22,6 +23,13 @@ pub struct Trace {
     pub tree: Vec<String>,
 }
 
+impl Trace {
+    /// It was ended because it took too long; the executor then leaves out what comes after it.
+    pub fn hung(&self) -> bool {
+        self.results.last().is_some_and(|line| line == HUNG)
+    }
+}
+
 /// What both sides did, program by program, and to the foreign directory together.
 pub struct Sides {
     pub bare: Vec<Trace>,
@@ -39,14 +47,19 @@ struct Needs {
 
 impl Needs {
     fn of(programs: &[Vec<Step>]) -> Needs {
-        let any = |names: &[&str]| {
-            programs
-                .iter()
-                .flatten()
-                .any(|step| matches!(step, Step::Call { name, .. } if names.contains(&name.as_str())))
-        };
-        Needs { judged: any(&["execve", "execveat", "run"]), network: any(&["socket"]) }
+        Needs {
+            judged: programs.iter().any(|steps| calls(steps, &["execve", "execveat", "run"])),
+            network: programs.iter().any(|steps| uses_network(steps)),
+        }
     }
+}
+
+pub fn uses_network(steps: &[Step]) -> bool {
+    calls(steps, &["socket"])
+}
+
+fn calls(steps: &[Step], names: &[&str]) -> bool {
+    steps.iter().any(|step| matches!(step, Step::Call { name, .. } if names.contains(&name.as_str())))
 }
 
 /// A program that the two sides tell apart.
@@ -76,7 +89,8 @@ fn traces(programs: &[Vec<Step>], side: Side, wrong: Wrong) -> (Vec<Trace>, Vec<
     let hide = |line: &str| line.replace(&root, "{R}");
     let mut all: Vec<Trace> =
         results(&outcome).into_iter().map(|results| Trace { results, tree: Vec::new() }).collect();
-    assert_eq!(all.len(), programs.len(), "the executor did not run every program\n{outcome}");
+    let hung = all.last().is_some_and(Trace::hung);
+    assert!(hung || all.len() == programs.len(), "the executor did not run every program\n{outcome}");
     outcome.assert_code(0);
     for (index, trace) in all.iter_mut().enumerate() {
         let tree = snapshot::of(&sandbox.workspace().join(format!("s{index:04}")));
@@ -107,16 +121,17 @@ pub fn both(programs: &[Vec<Step>], pair: Pair) -> Sides {
     Sides { bare, other, foreign: [foreign_bare, foreign_other] }
 }
 
-/// All programs that the sides tell apart. A difference in the foreign directory alone is blamed on the last program.
+/// All programs that the sides tell apart, as far as both got: the last may be one that hung. A difference in the foreign directory alone is blamed on the last program.
 pub fn differences(programs: &[Vec<Step>], pair: Pair) -> Vec<Difference> {
     let Sides { bare, other, foreign: [foreign_expected, foreign_got] } = both(programs, pair);
     let mut found = Vec::new();
+    let hung = bare.last().is_some_and(Trace::hung) || other.last().is_some_and(Trace::hung);
     for (index, (expected, got)) in bare.into_iter().zip(other).enumerate() {
-        if !alike(&expected, &got) {
+        if !alike(&expected, &got) || expected.hung() {
             found.push(Difference { index, steps: programs[index].clone(), expected, got });
         }
     }
-    if found.is_empty() && foreign_expected != foreign_got {
+    if !hung && found.is_empty() && foreign_expected != foreign_got {
         let whole = |tree| Trace { results: Vec::new(), tree };
         let steps = programs.last().cloned().unwrap_or_default();
         let (expected, got) = (whole(foreign_expected), whole(foreign_got));
@@ -219,9 +234,12 @@ impl Difference {
         for line in to_text(&self.steps).lines() {
             text += &format!("    {line}\n");
         }
-        text += &lines_apart("result", &self.expected.results, &self.got.results);
-        text += &lines_apart("tree", &self.expected.tree, &self.got.tree);
-        text
+        text + &self.lines_apart()
+    }
+
+    pub fn lines_apart(&self) -> String {
+        lines_apart("result", &self.expected.results, &self.got.results)
+            + &lines_apart("tree", &self.expected.tree, &self.got.tree)
     }
 }
 

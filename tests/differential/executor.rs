@@ -11,8 +11,11 @@ use super::wrong::Wrong;
 
 const PAGE: usize = 4096;
 
-/// Seconds after which a program that hangs is ended; a program takes milliseconds.
-const HANG: u32 = 10;
+/// Seconds after which a program that hangs is ended; a program takes milliseconds, of a busy machine a second.
+pub const HANG: u32 = 20;
+
+/// How a program ended that hung: its line before this one is the step.
+pub const HUNG: &str = "-- hung";
 
 /// The number of a system call that programs use.
 pub fn number_of(name: &str) -> Option<i64> {
@@ -88,7 +91,7 @@ pub fn number_of(name: &str) -> Option<i64> {
     })
 }
 
-/// Runs the programs in order and prints, for each, `== N`, a line per step, and how it ended.
+/// Runs the programs in order and prints, for each, `== N`, a line per step, and how it ended. The first that hangs is the last.
 pub fn run_all(programs: &[Vec<Step>], foreign: &str, wrong: Wrong) {
     let here = std::env::current_dir().expect("a cwd").into_os_string().into_string().expect("ASCII");
     let mut out = std::io::stdout().lock();
@@ -98,9 +101,19 @@ pub fn run_all(programs: &[Vec<Step>], foreign: &str, wrong: Wrong) {
         let executor = Executor { dir: format!("{here}/s{index:04}"), foreign: foreign.to_owned(), wrong };
         let (status, text) = executor.in_child(|| executor.program(steps));
         out.write_all(&text).expect("stdout");
+        // No program has a use for SIGALRM.
+        if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGALRM {
+            let end = if text.ends_with(b"\n") { "" } else { "\n" };
+            writeln!(out, "{end}{HUNG}").expect("stdout");
+            break;
+        }
         writeln!(out, "-- {}", describe_end(status)).expect("stdout");
     }
     out.flush().expect("stdout");
+}
+
+fn may_end(step: &str) -> bool {
+    number_of(step).is_none() || step.starts_with("execve") || step == "connect" || step == "sendto"
 }
 
 fn describe_end(status: i32) -> String {
@@ -215,11 +228,12 @@ impl Executor {
         while let Some(step) = steps.get(at) {
             at += 1;
             let Step::Word(word) = step else {
-                // What may end this process, or make another one of it, loses nothing that was said before.
-                if matches!(step, Step::Call { name, .. } if name.starts_with("execve") || number_of(name).is_none()) {
+                out.extend_from_slice(format!("{step} = ").as_bytes());
+                // What may end this process, or wait for ever, or make another one of it, loses nothing that was said before.
+                if matches!(step, Step::Call { name, .. } if may_end(name)) {
                     say(out);
                 }
-                out.extend_from_slice(format!("{step} = {}\n", self.step(step)).as_bytes());
+                out.extend_from_slice(format!("{}\n", self.step(step)).as_bytes());
                 continue;
             };
             match word {

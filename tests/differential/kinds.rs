@@ -137,7 +137,7 @@ fn process(random: &mut Random, steps: &mut Vec<Step>, depth: usize) {
         22 => match random.below(4) {
             0 => Step::call("prctl", vec![num(15), Arg::text("a new name of it")]),
             1 => Step::call("named", vec![]),
-            2 => Step::call("prctl", vec![pick(random, &[7, 8, 21, 27, 30, 9999]), num(0)]),
+            2 => Step::call("prctl", vec![pick(random, &[7, 30, 9999]), num(0)]),
             _ => Step::call("prctl", vec![pick(random, &[1, 36]), pick(random, &[0, 15, 99])]),
         },
         23 => Step::call("open", vec![name, pick(random, &[0x41, 0x80041, 0x42, 0, 0x80000]), num(0o644)]),

@@ -3,9 +3,10 @@
 //! them the errnos that manual pages list (`errnos.rs`), and races of two processes (`races.rs`).
 //!
 //! `cargo test --test differential` runs the kept programs and a few thousand of a fixed seed.
-//! `cargo test --test differential -- --long [--seed N] [--minutes M]` goes on with new programs; what it finds is shrunk,
-//! printed and written below `target/tmp/`; a program worth keeping goes to `tests/differential/kept/`.
-//! `--seed N --only K` runs one program (`--kind signals` of that kind); `--bare` compares bare with bare (the comparison itself must find nothing).
+//! `cargo test --test differential -- --long [--seed N] [--minutes M]` goes on with new programs, of all kinds in turns; what
+//! it finds is shrunk, printed and written below `target/tmp/`; a program worth keeping goes to `tests/differential/kept/`.
+//! `--seed N --only K` runs one program. With `--kind signals` (`processes`, `sockets`, `terminals`, `files`) it is, or all
+//! are, of that kind; `--bare` compares bare with bare (the comparison itself must find nothing).
 
 mod acts;
 mod compare;
@@ -31,7 +32,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use compare::{Pair, differences, shrink};
+use compare::{Difference, Pair, differences, shrink};
 use kinds::Kind;
 use libtest_mimic::{Arguments, Failed, Trial};
 use program::Step;
@@ -67,13 +68,18 @@ fn main() -> ExitCode {
     let (seed, only) = (number(take("--seed", true)), number(take("--only", true)));
     let minutes = number(take("--minutes", true));
     let kind = take("--kind", true);
-    let kind = Kind::ALL.into_iter().find(|known| Some(of(Some(*known))) == kind);
+    let all = || [None].into_iter().chain(Kind::ALL.map(Some));
+    let kinds: Vec<Option<Kind>> = all().filter(|known| kind.as_ref().is_none_or(|kind| *kind == of(*known))).collect();
+    let Some(&first) = kinds.first() else {
+        eprintln!("--kind is one of {}", all().map(of).collect::<Vec<_>>().join(", "));
+        return ExitCode::FAILURE;
+    };
     let pair = Pair { side, wrong: Wrong::Nothing };
     if let Some(only) = only {
-        return one(pair, kind, seed.unwrap_or(SEED), only);
+        return one(pair, first, seed.unwrap_or(SEED), only);
     }
     if take("--long", false).is_some() {
-        return long(pair, seed.unwrap_or(SEED + 1), Duration::from_secs(60 * minutes.unwrap_or(10)));
+        return long(pair, &kinds, seed.unwrap_or(SEED + 1), Duration::from_secs(60 * minutes.unwrap_or(10)));
     }
     libtest_mimic::run(&Arguments::from_iter(args), trials(pair, seed.unwrap_or(SEED))).exit_code()
 }
@@ -133,14 +139,18 @@ fn programs(kind: Option<Kind>, seed: u64, first: u64, count: u64) -> Vec<Vec<St
 
 fn check(pair: Pair, kind: Option<Kind>, seed: u64, first: u64, count: u64) -> Result<(), Failed> {
     let programs = programs(kind, seed, first, count);
-    match differences(&programs, pair).into_iter().next() {
+    let found = differences(&programs, pair);
+    let number = |found: &Difference| first + found.index as u64;
+    let all: String =
+        found.iter().map(|found| format!("  program {}:\n{}", number(found), found.lines_apart())).collect();
+    match found.into_iter().next() {
         None => Ok(()),
         Some(difference) => {
-            let number = first + difference.index as u64;
+            let number = number(&difference);
             let difference = shrink(difference, pair);
             let kept = keep(&format!("{}-seed-{seed}-program-{number}", of(kind)), &difference);
-            Err(format!("{}, seed {seed}, program {number}: {}  written to {kept}", of(kind), difference.report())
-                .into())
+            let report = difference.report();
+            Err(format!("{}, seed {seed}:\n{all}program {number}: {report}  written to {kept}", of(kind)).into())
         }
     }
 }
@@ -170,9 +180,16 @@ fn kept(pair: Pair) -> Result<(), Failed> {
     if programs.is_empty() {
         return Err(format!("no program in {}", dir.display()).into());
     }
-    let found = differences(&programs, pair);
-    let reports: String =
-        found.iter().map(|found| format!("{}: {}", files[found.index].display(), found.report())).collect();
+    let all: Vec<_> = files.iter().zip(programs).collect();
+    // Those with sockets have a network of their own.
+    let (with, without): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, steps)| compare::uses_network(steps));
+    let mut reports = String::new();
+    for part in [with, without] {
+        let (files, programs): (Vec<_>, Vec<_>) = part.into_iter().unzip();
+        for found in differences(&programs, pair) {
+            reports += &format!("{}: {}", files[found.index].display(), found.report());
+        }
+    }
     if reports.is_empty() { Ok(()) } else { Err(reports.into()) }
 }
 
@@ -208,21 +225,22 @@ fn one(pair: Pair, kind: Option<Kind>, seed: u64, number: u64) -> ExitCode {
     }
 }
 
-fn long(pair: Pair, seed: u64, limit: Duration) -> ExitCode {
+/// A batch of each kind, in turns, until the time is over.
+fn long(pair: Pair, kinds: &[Option<Kind>], seed: u64, limit: Duration) -> ExitCode {
     let end = Instant::now() + limit;
-    let (mut first, mut failures) = (0, 0);
+    let (mut batches, mut programs, mut failures) = (0, 0, 0);
     println!("seed {seed}, for {} minutes", limit.as_secs() / 60);
-    while Instant::now() < end {
-        // Files, and a batch of each of the others, in turns.
-        let turn = (first / BATCH) as usize % (Kind::ALL.len() + 1);
-        let kind = turn.checked_sub(1).and_then(|index| Kind::ALL.get(index)).copied();
+    for (first, &kind) in (0..).step_by(BATCH as usize).zip(kinds.iter().cycle()) {
         let count = if kind.is_some() { OF_A_KIND } else { BATCH };
         if let Err(failure) = check(pair, kind, seed, first, count) {
             println!("{}", failure.message().unwrap_or("failed"));
             failures += 1;
         }
-        first += BATCH;
-        println!("{} batches, {failures} with a difference", first / BATCH);
+        (batches, programs) = (batches + 1, programs + count);
+        println!("{batches} batches, {programs} programs, {failures} with a difference");
+        if Instant::now() >= end {
+            break;
+        }
     }
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

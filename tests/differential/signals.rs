@@ -3,7 +3,7 @@
 //! Runs in the executor. What handlers saw is a list in static memory; a handler only writes to that.
 
 use std::ffi::CString;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use super::acts::{all_of, failed, forked, pipe, ready, status_words, text, told, waited};
 
@@ -13,13 +13,15 @@ const MOST: usize = 256;
 const ZERO: AtomicI32 = AtomicI32::new(0);
 static SEEN: [[AtomicI32; 3]; MOST] = [const { [ZERO; 3] }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// What the handler does besides: 1 makes a directory, 2 opens the fifo `fifo` for reading, the second time.
-static DOES: AtomicI32 = AtomicI32::new(0);
+/// The handler also makes a directory.
+static MAKES: AtomicBool = AtomicBool::new(false);
+/// The handler also writes a byte to this descriptor, the second time.
+static RELEASES: AtomicI32 = AtomicI32::new(-1);
 static MADE: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let at = COUNT.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: with SA_SIGINFO the kernel gives a valid siginfo; mkdir(2) and open(2) take live strings, and may be called here.
+    // SAFETY: with SA_SIGINFO the kernel gives a valid siginfo; mkdir(2) and write(2) take live strings, and may be called here.
     unsafe {
         let errno = *libc::__errno_location();
         if let Some([number, code, value]) = SEEN.get(at) {
@@ -28,15 +30,12 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
             let told = if (*info).si_code == libc::SI_QUEUE { (*info).si_value().sival_ptr as i32 } else { 0 };
             value.store(if signal == libc::SIGCHLD { (*info).si_status() } else { told }, Ordering::SeqCst);
         }
-        match DOES.load(Ordering::SeqCst) {
-            1 => {
-                let name = [b'h', b'0' + (MADE.fetch_add(1, Ordering::SeqCst) % 10) as u8, 0];
-                libc::mkdir(name.as_ptr().cast(), 0o755);
-            }
-            2 if at >= 1 => {
-                libc::open(c"fifo".as_ptr(), libc::O_RDONLY | libc::O_NONBLOCK);
-            }
-            _ => {}
+        if MAKES.load(Ordering::SeqCst) {
+            let name = [b'h', b'0' + (MADE.fetch_add(1, Ordering::SeqCst) % 10) as u8, 0];
+            libc::mkdir(name.as_ptr().cast(), 0o755);
+        }
+        if at == 1 {
+            libc::write(RELEASES.load(Ordering::SeqCst), c"x".as_ptr().cast(), 1);
         }
         *libc::__errno_location() = errno;
     }
@@ -92,6 +91,15 @@ fn is_pending(signal: i32) -> bool {
     unsafe {
         libc::sigpending(&mut set);
         libc::sigismember(&set, signal) == 1
+    }
+}
+
+fn is_handled(signal: i32) -> bool {
+    // SAFETY: an all-zero sigaction that the kernel fills.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction == handler as *const () as usize
     }
 }
 
@@ -167,10 +175,13 @@ fn timed_wait(signal: i32) -> String {
     }
 }
 
-/// sigsuspend(2) with a mask that lets this signal alone through, if it is pending.
+/// sigsuspend(2) with a mask that lets this signal alone through, if it is pending and does not leave us waiting.
 fn suspend(signal: i32) -> String {
     if !is_pending(signal) {
         return "nothing is pending".into();
+    }
+    if !is_handled(signal) {
+        return "nobody handles it".into();
     }
     let mut set = set_of(&[]);
     // SAFETY: a set; sigsuspend(2) ends at once, for the signal is pending, or ends this process.
@@ -198,60 +209,59 @@ fn by_descriptor(signal: i32) -> String {
     }
 }
 
-/// Calls that wait while a timer's signals come. With a handler that restarts, what is waited for comes with the second.
+/// Calls that wait while a timer's signals come. With a handler that restarts, what is waited for comes after the second
+/// one, else only afterwards.
 fn waits(kind: i32, signal: i32, flags: i32) -> String {
     let restarts = flags & libc::SA_RESTART != 0;
+    // Of children nothing is to come.
+    disposition(libc::SIGCHLD, libc::SIG_DFL);
     handle(signal, flags);
     COUNT.store(0, Ordering::SeqCst);
+    let set = set_of(&[signal]);
+    let mut before = set_of(&[]);
+    let [read, write] = pipe();
+    let released = || {
+        let mut byte = [0u8; 1];
+        // SAFETY: a live buffer of one byte.
+        unsafe { libc::read(read, byte.as_mut_ptr().cast(), 1) }
+    };
     // SAFETY: descriptors of this function's own, live strings and structures.
-    unsafe {
-        let result = match kind {
-            // A fifo that nobody reads, which the supervisor opens.
-            0 => {
-                libc::mkfifo(c"fifo".as_ptr(), 0o644);
-                DOES.store(if restarts { 2 } else { 0 }, Ordering::SeqCst);
-                timer(signal, 20);
-                let fd = libc::open(c"fifo".as_ptr(), libc::O_WRONLY);
-                let result = if fd >= 0 { "opened".to_owned() } else { failed() };
-                end_timer();
-                libc::close(fd);
-                result
-            }
-            // The same of an open for reading, which nobody holds; a child writes later.
-            1 => {
-                libc::mkfifo(c"fifo".as_ptr(), 0o644);
-                let child = if restarts {
-                    forked(|| {
-                        libc::signal(signal, libc::SIG_IGN);
-                        libc::usleep(50_000);
-                        libc::close(libc::open(c"fifo".as_ptr(), libc::O_WRONLY));
-                        0
-                    })
-                } else {
-                    -1
-                };
-                timer(signal, 20);
-                let fd = libc::open(c"fifo".as_ptr(), libc::O_RDONLY);
-                let result = if fd >= 0 { "opened".to_owned() } else { failed() };
-                end_timer();
-                libc::close(fd);
-                if child > 0 {
-                    waited(child, 0);
-                }
-                result
-            }
+    let result = unsafe {
+        libc::sigprocmask(libc::SIG_UNBLOCK, &set, &mut before);
+        RELEASES.store(if restarts { write } else { -1 }, Ordering::SeqCst);
+        let opened = |flags: i32| {
+            libc::mkfifo(c"fifo".as_ptr(), 0o644);
+            // The other end.
+            let child = forked(|| {
+                released();
+                let other = if flags == libc::O_WRONLY { libc::O_RDONLY } else { libc::O_WRONLY };
+                let nonblocking = if restarts { 0 } else { libc::O_NONBLOCK };
+                libc::open(c"fifo".as_ptr(), other | nonblocking);
+                0
+            });
+            timer(signal, 20);
+            let fd = libc::open(c"fifo".as_ptr(), flags);
+            let result = if fd >= 0 { "opened".to_owned() } else { failed() };
+            end_timer();
+            libc::close(fd);
+            release(write);
+            format!("{result}, {}", waited(child, 0))
+        };
+        match kind {
+            // A fifo that nobody reads, and one that nobody writes, which the supervisor opens.
+            0 => opened(libc::O_WRONLY),
+            1 => opened(libc::O_RDONLY),
             2 => {
                 let time = libc::timespec { tv_sec: 0, tv_nsec: 60_000_000 };
                 timer(signal, 20);
-                let result = libc::nanosleep(&time, std::ptr::null_mut());
-                let result = told(result.into());
+                let result = told(libc::nanosleep(&time, std::ptr::null_mut()).into());
                 end_timer();
                 result
             }
             // A child's end.
             3 => {
                 let child = forked(|| {
-                    libc::usleep(60_000);
+                    released();
                     7
                 });
                 timer(signal, 20);
@@ -259,35 +269,34 @@ fn waits(kind: i32, signal: i32, flags: i32) -> String {
                 let result = libc::waitpid(child, &mut status, 0);
                 let result = if result < 0 { failed() } else { status_words(status) };
                 end_timer();
-                waited(child, 0);
-                result
+                release(write);
+                format!("{result}, {}", waited(child, 0))
             }
             // An empty pipe.
             _ => {
-                let [read, write] = pipe();
-                let child = forked(|| {
-                    libc::signal(signal, libc::SIG_IGN);
-                    libc::usleep(60_000);
-                    libc::write(write, c"x".as_ptr().cast(), 1);
-                    0
-                });
                 timer(signal, 20);
-                let mut byte = [0u8; 1];
-                let result = libc::read(read, byte.as_mut_ptr().cast(), 1);
-                let result = told(result as i64);
+                let result = told(released() as i64);
                 end_timer();
-                libc::close(read);
-                libc::close(write);
-                waited(child, 0);
                 result
             }
-        };
-        DOES.store(0, Ordering::SeqCst);
-        let came = COUNT.swap(0, Ordering::SeqCst) > 0;
+        }
+    };
+    RELEASES.store(-1, Ordering::SeqCst);
+    let came = COUNT.swap(0, Ordering::SeqCst) > 0;
+    disposition(signal, libc::SIG_IGN);
+    // SAFETY: our own descriptors, a set that was filled, a live string.
+    unsafe {
+        libc::sigprocmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         libc::unlink(c"fifo".as_ptr());
-        disposition(signal, libc::SIG_IGN);
-        format!("{result}, signals came: {came}")
+        libc::close(read);
+        libc::close(write);
     }
+    format!("{result}, signals came: {came}")
+}
+
+fn release(write: i32) {
+    // SAFETY: a live string.
+    unsafe { libc::write(write, c"x".as_ptr().cast(), 1) };
 }
 
 /// Makes and removes directories while signals come: with a handler that restarts no call may fail.
@@ -336,26 +345,23 @@ fn held_while_pending(signal: i32, name: &CString) -> String {
 /// A signal's handler that makes a directory, in the middle of another call.
 fn in_handler(signal: i32) -> String {
     handle(signal, libc::SA_RESTART);
-    DOES.store(1, Ordering::SeqCst);
+    MAKES.store(true, Ordering::SeqCst);
     // SAFETY: raise(3).
     let sent = told(unsafe { libc::raise(signal) }.into());
-    DOES.store(0, Ordering::SeqCst);
+    MAKES.store(false, Ordering::SeqCst);
     disposition(signal, libc::SIG_IGN);
     format!("{sent} {}", taken())
 }
 
-/// A child that makes and removes a directory for ever is stopped, continued and killed.
+/// A child that makes and removes a directory for ever is stopped, continued and killed. Its SIGCHLD for having continued
+/// may come late, or not at all.
 fn stopped_and_continued(signal: i32) -> String {
+    disposition(libc::SIGCHLD, libc::SIG_DFL);
     let child = forked(|| {
-        disposition(signal, libc::SIG_DFL);
-        // SAFETY: live strings.
-        unsafe {
-            let set = set_of(&[signal]);
-            libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
-            loop {
-                if libc::mkdir(c"again".as_ptr(), 0o755) != 0 || libc::rmdir(c"again".as_ptr()) != 0 {
-                    return 9;
-                }
+        loop {
+            // SAFETY: live strings.
+            if unsafe { libc::mkdir(c"again".as_ptr(), 0o755) != 0 || libc::rmdir(c"again".as_ptr()) != 0 } {
+                return 9;
             }
         }
     });
@@ -375,21 +381,17 @@ fn stopped_and_continued(signal: i32) -> String {
 
 fn dies_of(signal: i32) -> String {
     let child = forked(|| {
-        disposition(signal, libc::SIG_DFL);
-        let set = set_of(&[signal]);
-        // SAFETY: a set, and a signal to ourselves.
-        unsafe {
-            libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
-            libc::raise(signal);
-        }
+        // SAFETY: a signal to ourselves.
+        unsafe { libc::raise(signal) };
         0
     });
-    waited(child, libc::WUNTRACED)
-        + &{
-            // SAFETY: our own child, which may have stopped.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            String::new()
-        }
+    let end = waited(child, libc::WUNTRACED);
+    if !end.starts_with("stopped") {
+        return end;
+    }
+    // SAFETY: our own child, which has stopped.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    format!("{end}, {}", waited(child, 0))
 }
 
 /// What SIGCHLD tells of a child that ends with this code, and of one that is killed.
@@ -413,7 +415,6 @@ fn of_children(code: i32) -> String {
 fn to_group(signal: i32) -> String {
     let [read, write] = pipe();
     let leader = forked(|| {
-        disposition(signal, libc::SIG_DFL);
         // SAFETY: a group of our own with one more process.
         unsafe {
             libc::setpgid(0, 0);
@@ -435,9 +436,9 @@ fn to_group(signal: i32) -> String {
         libc::close(write);
         let sent = told(libc::kill(-leader, signal).into());
         let end = waited(leader, 0);
+        // Ends when the other one is gone, too; who reaps that one does it at some time.
         let rest = all_of(read);
-        let gone = told(libc::kill(-leader, 0).into());
-        format!("{sent} {end} {rest:?} {gone}")
+        format!("{sent} {end} {rest:?}")
     }
 }
 

@@ -130,24 +130,22 @@ fn what(fd: i32) -> String {
 
 /// A child makes the slave its controlling terminal and does one thing; what it says comes by a pipe.
 fn session(master: i32, slave: i32, kind: i32) -> String {
+    // SAFETY: isatty(3) on a number.
+    if unsafe { libc::isatty(master) == 0 || libc::isatty(slave) == 0 } {
+        return "no terminal".into();
+    }
     let [read, write] = pipe();
     let [go, gone] = pipe();
     let child = forked(|| {
         // SAFETY: descriptors of our own, and system calls on them.
         unsafe {
-            for signal in
-                [libc::SIGINT, libc::SIGTTIN, libc::SIGTTOU, libc::SIGTSTP, libc::SIGHUP, libc::SIGWINCH, libc::SIGQUIT]
-            {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-            let mut none: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
             libc::close(gone);
             libc::close(read);
             let say = |text: &str| {
                 libc::write(write, text.as_ptr().cast(), text.len());
             };
+            // Keys are to be signals, whatever was set before.
+            set(slave, 6);
             let told_of = [libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR) >= 0];
             libc::setsid();
             let made = told(libc::ioctl(slave, libc::TIOCSCTTY, 0).into());

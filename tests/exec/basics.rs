@@ -13,6 +13,7 @@ pub const TESTS: &[Test] = &[
     ("in_a_session_of_roots_what_it_makes_is_not_the_systems", a_session_of_roots),
     ("a_yes_is_for_the_file_as_it_was_when_it_was_asked_for", changed_while_it_is_asked_for),
     ("a_no_is_asked_for_once_whatever_directories_PATH_has", a_no_is_asked_for_once),
+    ("a_program_may_run_where_what_executed_it_might", a_program_runs_on_the_same_processors),
 ];
 
 /// Programs are asked for.
@@ -63,6 +64,27 @@ fn a_shell_runs_its_commands() {
         .on(Side::Gated, &["/bin/sh", "-c", "/bin/true; /bin/echo hello; (/bin/true); /bin/false || /bin/echo over"]);
     outcome.assert_code(0);
     outcome.assert(outcome.out() == "hello\nover\n", "what the commands print");
+}
+
+/// Executed by the first thread, by another one (whose id it was is gone then), and after an exec that failed.
+fn a_program_runs_on_the_same_processors() {
+    const EXECUTE: &str = "import os, sys, threading\n\
+        many = len(os.sched_getaffinity(0))\n\
+        if many < 2: sys.exit('two processors are needed')\n\
+        def execute():\n\
+        \x20   try: os.execve('/usr/bin/true', ['true'], {'LONG': 'x' * 200_000})\n\
+        \x20   except OSError as error: print(error.strerror, len(os.sched_getaffinity(0)) == many, flush=True)\n\
+        \x20   os.execv('/usr/bin/python3', ['python3', '-c', f'import os; print(len(os.sched_getaffinity(0)) == {many})'])\n\
+        if sys.argv[1] == 'first': execute()\n\
+        threading.Thread(target=execute).start()\n";
+    let sandbox = Sandbox::new();
+    sandbox.profile(NOTIFY);
+    for thread in ["first", "other"] {
+        for side in [Side::Bare, Side::Gated] {
+            let outcome = sandbox.on(side, &["/usr/bin/python3", "-c", EXECUTE, thread]);
+            outcome.assert(outcome.out() == "Argument list too long True\nTrue\n", "all processors");
+        }
+    }
 }
 
 /// A shell that is refused a program looks for it in the next directory of `PATH`; here each leads to the same file.

@@ -29,6 +29,8 @@ impl Held {
             let kind = if target.starts_with("anon_inode") { &target } else { kind };
             *descriptors.entry(kind.to_owned()).or_default() += 1;
         }
+        // A store that is locked for good keeps its one journal open from its first change on (SQLite, PRAGMA locking_mode).
+        descriptors.retain(|kind, count| !(kind.ends_with("-journal") && *count == 1));
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let number = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key));

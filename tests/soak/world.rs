@@ -175,12 +175,16 @@ impl World {
 
     /// Waits until the daemon answers.
     pub fn wait_for_daemon(&self, daemon: &Running<'_>) -> Result<(), String> {
-        wait("the daemon to answer", Duration::from_secs(60), || {
+        let mut said = String::new();
+        let answers = wait("the daemon to answer", Duration::from_secs(60), || {
             if daemon.pidfd.ends_within(Duration::ZERO) {
                 return Err(format!("the daemon ended: {}", daemon.errors_so_far()));
             }
-            Ok(self.ask(&["sessions", "--json"]).is_ok())
-        })
+            let answer = self.ask(&["sessions", "--json"]);
+            said = answer.as_ref().err().cloned().unwrap_or_default();
+            Ok(answer.is_ok())
+        });
+        answers.map_err(|error| format!("{error}: {said}\n{}\n{}", daemon.errors_so_far(), crate::storm::stacks()))
     }
 
     /// Sessions that the daemon knows, and answers that hold.

@@ -17,6 +17,7 @@ use crate::common::errno::Errno;
 use crate::policy::Policy;
 use crate::session::judge::{Judge, Permit};
 use crate::session::listener::{Answer, Compared};
+use crate::session::processor::Here;
 use crate::session::procthread::ProcThread;
 use crate::session::target::Target;
 
@@ -43,14 +44,17 @@ pub fn carry_out(judge: &Judge, target: &Target<'_>, found: &Found, permit: Perm
     // From here on it is ours until it is let go. A thread that has the number of one that is gone gets no answer by this.
     // If it is none of ours, because its number is another's by now, it is only let go.
     let is_ours = target.confirm().is_ok();
+    // This thread first: the other one is to be where it is.
+    let _stays = Here::stay();
+    let here = if is_ours { Here::keep(thread) } else { None };
     if trace::interrupt(thread).is_ok() {
         target.listener().answer(target.notification(), Answer::Execute(Compared::at_the_exec_stop(permit)));
     }
-    stay(judge, target, found, is_ours);
+    stay(judge, target, found, is_ours, here);
 }
 
 /// Until there is no tracee any more.
-fn stay(judge: &Judge, target: &Target<'_>, found: &Found, is_ours: bool) {
+fn stay(judge: &Judge, target: &Target<'_>, found: &Found, is_ours: bool, mut here: Option<Here>) {
     loop {
         let (thread, signal) = match trace::wait() {
             // The threads of a process end when one of them executes.
@@ -59,6 +63,7 @@ fn stay(judge: &Judge, target: &Target<'_>, found: &Found, is_ours: bool) {
             Ok(Event::Signal(thread, signal)) => (thread, signal),
             Ok(Event::Executed(process)) if !is_ours => (process, 0),
             Ok(Event::Executed(process)) => {
+                here.iter_mut().for_each(|here| here.is_now(process));
                 if let Err(difference) = compare(judge.policy(), target.procfs(), process, found) {
                     tracing::warn!(process, ?difference, "killed: it executed something else than was judged");
                     let who = ProcThread::open(target.procfs(), process).ok().and_then(|own| own.who().ok());
@@ -73,6 +78,8 @@ fn stay(judge: &Judge, target: &Target<'_>, found: &Found, is_ours: bool) {
                 (process, 0)
             }
         };
+        // From here on it may go wherever it could before.
+        drop(here.take());
         match trace::detach(thread, signal) {
             Ok(()) => return,
             // Killed while it stood: its end is still to be waited for.

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use rustix::net::{SocketFlags, SocketType, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use super::address;
 use super::raw;
@@ -19,7 +19,7 @@ use crate::session::listener::Answer;
 impl Serving<'_> {
     pub(super) fn bind_tcp(&self, socket: &Socket, bytes: &[u8], approvals: &mut Approvals) -> Result<Answer, Halt> {
         let wanted = address::parse_for_bind(bytes, socket.domain)?;
-        if socket.local()?.port() != 0 {
+        if self.is_bound(socket)? {
             return Err(Errno::INVAL.into());
         }
         if socket.place == Place::Elsewhere {
@@ -40,6 +40,23 @@ impl Serving<'_> {
             }
         }
         self.bind_at(socket, Place::Session, wanted, false)
+    }
+
+    /// Whether it cannot be bound again (`__inet_bind`). The port that getsockname(2) tells may be one that it had for a
+    /// connection that came to nothing, and has no more: to one that is taken it can then be bound as little, but that is
+    /// another error.
+    pub(super) fn is_bound(&self, socket: &Socket) -> Result<bool, Errno> {
+        if socket.local()?.port() == 0 {
+            return Ok(false);
+        }
+        let any = if socket.domain == AddressFamily::INET6 {
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+        } else {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+        };
+        let Some(taken) = self.fresh(socket.domain, socket.place)? else { return Ok(true) };
+        raw::bind(&taken, &address::to_bytes(SocketAddr::new(any, 0)))?;
+        Ok(raw::bind(socket, &address::to_bytes(local(&taken)?)) != Err(Errno::ADDRINUSE))
     }
 
     /// Where others than the session can reach it.

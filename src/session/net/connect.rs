@@ -28,6 +28,10 @@ pub(super) struct Way {
 
 impl Serving<'_> {
     pub(super) fn connect_tcp(&self, socket: &Socket, bytes: &[u8], approvals: &mut Approvals) -> Result<Answer, Halt> {
+        // `inet_stream_connect`: before it looks at the socket.
+        if bytes.len() < size_of::<libc::sa_family_t>() {
+            return Err(Errno::INVAL.into());
+        }
         if address::is_unspecified(bytes) {
             return self.disconnect(socket, bytes);
         }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstat};
-use rustix::net::{SocketFlags, SocketType, ipproto, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use super::address;
 use super::raw::{self, Registration};
@@ -67,20 +67,24 @@ const BUFFERS: [(i32, u32); 2] = [(libc::SO_SNDBUF, 1), (libc::SO_RCVBUF, 2)];
 impl Serving<'_> {
     /// A socket in another network that is what this one is, as far as it has no connection. The tool does not have it yet.
     pub(super) fn remade(&self, socket: &Socket, place: Place) -> Result<Socket, Halt> {
-        let (kind, protocol) = (SocketType::STREAM, Some(ipproto::TCP));
-        let fresh = match place {
-            Place::Session => self.network.inner.socket(socket.domain, kind, protocol)?,
-            Place::Host => socket_with(socket.domain, kind, SocketFlags::CLOEXEC, protocol).map_err(Errno::from)?,
-            Place::Elsewhere => return Err(Errno::ACCES.into()),
-        };
+        let fresh = self.fresh(socket.domain, place)?.ok_or(Errno::ACCES)?;
         copy_options(socket.as_fd(), fresh.as_fd());
         let flags = fcntl_getfl(socket).map_err(Errno::from)?;
         fcntl_setfl(&fresh, flags & (OFlags::NONBLOCK | OFlags::ASYNC)).map_err(Errno::from)?;
-        let bound = socket.local()?;
-        if bound.port() != 0 {
-            raw::bind(&fresh, &address::to_bytes(bound))?;
+        if self.is_bound(socket)? {
+            raw::bind(&fresh, &address::to_bytes(socket.local()?))?;
         }
         Ok(Socket { file: Arc::new(fresh), place, ..socket.clone() })
+    }
+
+    /// A socket of TCP in one of the session's two networks, that waits.
+    pub(super) fn fresh(&self, domain: AddressFamily, place: Place) -> Result<Option<OwnedFd>, Errno> {
+        let (kind, protocol) = (SocketType::STREAM, Some(ipproto::TCP));
+        match place {
+            Place::Session => self.network.inner.socket(domain, kind, protocol).map(Some),
+            Place::Host => Ok(Some(socket_with(domain, kind, SocketFlags::CLOEXEC, protocol)?)),
+            Place::Elsewhere => Ok(None),
+        }
     }
 
     /// Gives the tool `new` wherever it has `old`, but for epoll(7), which hears of it when the answer says so.

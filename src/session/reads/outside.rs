@@ -25,16 +25,21 @@ const STACK_BYTES: usize = 128 * 1024;
 struct Watcher {
     reads: Arc<Reads>,
     performer: Arc<Performer>,
-    events: OwnedFd,
+    events: Arc<OwnedFd>,
     /// Each as it was called when it was found, and pinned: the tool may call it something else by now.
     directories: HashMap<i32, (RawPath, Arc<OwnedFd>)>,
 }
 
-/// Starts watching these directories; a machine that allows no watch loses what this closes, and nothing else.
-pub fn watch(reads: &Arc<Reads>, performer: &Arc<Performer>, directories: &[RawPath]) {
-    let Ok(events) = init(CreateFlags::CLOEXEC) else { return };
-    let mut watcher =
-        Watcher { reads: Arc::clone(reads), performer: Arc::clone(performer), events, directories: HashMap::new() };
+/// Starts watching these directories, by the group that is returned; a machine that allows no watch loses what this closes, and
+/// nothing else.
+pub fn watch(reads: &Arc<Reads>, performer: &Arc<Performer>, directories: &[RawPath]) -> Option<Arc<OwnedFd>> {
+    let group = Arc::new(init(CreateFlags::CLOEXEC).ok()?);
+    let mut watcher = Watcher {
+        reads: Arc::clone(reads),
+        performer: Arc::clone(performer),
+        events: Arc::clone(&group),
+        directories: HashMap::new(),
+    };
     for directory in directories {
         watcher.add(directory);
     }
@@ -43,6 +48,7 @@ pub fn watch(reads: &Arc<Reads>, performer: &Arc<Performer>, directories: &[RawP
     {
         tracing::warn!(%error, "names made outside are not watched");
     }
+    Some(group)
 }
 
 impl Watcher {

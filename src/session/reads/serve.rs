@@ -17,6 +17,7 @@ use crate::session::judge::{Approvals, Halt};
 use crate::session::perform::Performer;
 use crate::session::sys;
 use crate::tool::fanotify::Event;
+use crate::tool::parting;
 
 /// Opens that may be asked about at a time, and the threads that answer the rest.
 const THREADS_AT_MOST: usize = 64;
@@ -37,15 +38,32 @@ pub struct Court {
 pub struct HeldReads {
     pub reads: Arc<Reads>,
     court: Arc<OnceLock<Court>>,
+    /// What tells of names made outside, while somebody may read.
+    watch: OnceLock<Arc<OwnedFd>>,
 }
 
 impl HeldReads {
     /// From here on the tool's opens are judged; once.
     pub fn begin(&self, court: Court) {
         let performer = Arc::clone(&court.performer);
-        if self.court.set(court).is_ok() {
-            outside::watch(&self.reads, &performer, &self.reads.watched);
+        if self.court.set(court).is_ok()
+            && let Some(watch) = outside::watch(&self.reads, &performer, &self.reads.watched)
+        {
+            let _ = self.watch.set(watch);
         }
+    }
+
+    /// When nobody is left in the session whose open could be held, and this process is about to end.
+    pub fn end(&self) {
+        self.reads.keeper.wait();
+        // Whoever opens one of these from outside is not to wait for the close of the group.
+        if let Err(error) = self.reads.group.unmark_inodes() {
+            tracing::warn!(%error, "the marks of single files stay until the group is closed");
+        }
+        let watch = self.watch.get().map(|watch| watch.as_fd());
+        let groups: Vec<_> = watch.into_iter().chain([self.reads.group.as_fd()]).collect();
+        // Else they are closed with the process, which takes longer.
+        let _ = parting::leave(&groups);
     }
 }
 
@@ -77,7 +95,7 @@ pub fn serve(reads: Arc<Reads>, init: i32) -> Result<HeldReads, ReadsError> {
     for _ in 0..THREADS_KEPT {
         server.add_thread().map_err(ReadsError::Thread)?;
     }
-    Ok(HeldReads { reads, court })
+    Ok(HeldReads { reads, court, watch: OnceLock::new() })
 }
 
 impl Server {

@@ -58,7 +58,7 @@ impl Run<'_> {
 
 /// bind(2) has a word of its own for a name that is taken.
 fn in_use(errno: Errno) -> Errno {
-    if errno == Errno::EXIST { Errno::new(libc::EADDRINUSE).unwrap_or(errno) } else { errno }
+    if errno == Errno::EXIST { Errno::ADDRINUSE } else { errno }
 }
 
 fn is_bound(socket: &OwnedFd) -> bool {
