@@ -137,8 +137,9 @@ def add(runner, tally, unit, rounds):
     if not tests and not suite.may_be_empty(unit):
         tally.failures.append(f"{unit}: no result on either side")
         told.append(tally.failures[-1])
-    seconds = ", ".join(f"{side} {first[side][1]:.1f} s" for side in places.SIDES)
-    print(f"  {suite.name} {profile} {unit}: {len(tests)} tests, {seconds}", flush=True)
+    if not runner.options.report:
+        seconds = ", ".join(f"{side} {first[side][1]:.1f} s" for side in places.SIDES)
+        print(f"  {suite.name} {profile} {unit}: {len(tests)} tests, {seconds}", flush=True)
     for line in told:
         print(f"    {line}", flush=True)
 
