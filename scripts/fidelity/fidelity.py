@@ -3,6 +3,9 @@
 
 As root: sessions need it. The suites themselves run as an ordinary user. Ends with 1 if any test came to something else
 inside than bare and tests/fidelity/accepted.toml does not say why, or if that file says so of a test that does not differ.
+
+What each unit came to is kept in the cache: a run that was stopped goes on with what is missing, as long as gated, the profile,
+the command and the program that is tested are the same.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import time
 from pathlib import Path
 
 import places
+from kept import Kept
 from results import ABSENT, Accepted, Tally, table
 from suites import SUITES
 
@@ -29,6 +33,11 @@ class Runner:
         self.options, self.suite, self.profile = options, suite, profile
         self.logs = options.cache / "logs" / suite.name / profile
         self.logs.mkdir(parents=True, exist_ok=True)
+        files = (options.gated_run, options.gated_run.with_name("gated-session"), HERE / "side.sh", self.profile_file())
+        self.kept = Kept(options.cache / "kept" / suite.name / profile, (*files, *suite.programs()))
+
+    def profile_file(self):
+        return HERE / f"{self.profile}.toml"
 
     def once(self, unit, side, round_number):
         """The results of one unit on one side, and how long it took."""
@@ -37,30 +46,38 @@ class Runner:
             side,
             self.suite.command(unit),
             gated_run=self.options.gated_run,
-            profile=HERE / f"{self.profile}.toml",
+            profile=self.profile_file(),
             source=self.suite.source(),
             limit=self.options.limit,
         ) as ended:
             seconds = time.monotonic() - began
             (self.logs / f"{unit}.{side}.{round_number}").write_text(ended.output)
-            results = dict(self.suite.read(unit, ended))
+            # Some name their tests by where they run.
+            results = {test.replace(str(ended.place), "PLACE"): came for test, came in self.suite.read(unit, ended).items()}
         if not ended.in_time:
             results[f"{unit}: ends in {self.options.limit} s"] = "fail"
         return results, seconds
 
     def unit(self, unit):
         """Both sides; again where something differs that is not accepted. All that it came to, round by round."""
-        for side in places.SIDES:
-            for old in self.logs.glob(f"{unit}.{side}.*"):
-                old.unlink()
-        rounds = []
-        while len(rounds) <= AGAIN:
+        command = self.suite.command(unit)
+        rounds = [] if self.options.afresh else self.kept.rounds(unit, command)
+        if not rounds and self.options.trust_same:
+            rounds = [pair for pair in self.kept.rounds(unit)[-1:] if not self.surprises(pair)]
+        if self.options.report:
+            return unit, rounds
+        if not rounds:
+            for side in places.SIDES:
+                for old in self.logs.glob(f"{unit}.{side}.*"):
+                    old.unlink()
+        while not rounds or (len(rounds) <= AGAIN and self.surprises(rounds[-1])):
             # Side by side in turn: neither finds the caches of the other warm in every round.
             order = places.SIDES if len(rounds) % 2 == 0 else tuple(reversed(places.SIDES))
             pair = {side: self.once(unit, side, len(rounds)) for side in order}
-            rounds.append(pair)
-            if places.STOPPED.is_set() or not self.surprises(pair):
+            if places.STOPPED.is_set():
                 break
+            rounds.append(pair)
+            self.kept.keep(unit, command, rounds)
         return unit, rounds
 
     def surprises(self, pair):
@@ -75,7 +92,7 @@ class Runner:
 
 def compare(runner, units):
     """Runs all units and tells of each as it ends; of those that ended, if it is told to stop."""
-    tally = Tally(runner.suite.name, runner.profile)
+    tally = Tally(runner.suite.name, runner.profile, len(units))
     pool = concurrent.futures.ThreadPoolExecutor(runner.options.jobs)
     running = [pool.submit(runner.unit, unit) for unit in units]
     try:
@@ -92,7 +109,10 @@ def compare(runner, units):
 def add(runner, tally, unit, rounds):
     """What one unit came to."""
     suite, profile, accepted = runner.suite, runner.profile, runner.options.accepted
+    if not rounds:
+        return
     first = rounds[0]
+    tally.units += 1
     for side in places.SIDES:
         tally.seconds[side] += first[side][1]
     tests = {test for pair in rounds for side in places.SIDES for test in pair[side][0]}
@@ -117,8 +137,9 @@ def add(runner, tally, unit, rounds):
     if not tests and not suite.may_be_empty(unit):
         tally.failures.append(f"{unit}: no result on either side")
         told.append(tally.failures[-1])
-    seconds = ", ".join(f"{side} {first[side][1]:.1f} s" for side in places.SIDES)
-    print(f"  {suite.name} {profile} {unit}: {len(tests)} tests, {seconds}", flush=True)
+    if not runner.options.report:
+        seconds = ", ".join(f"{side} {first[side][1]:.1f} s" for side in places.SIDES)
+        print(f"  {suite.name} {profile} {unit}: {len(tests)} tests, {seconds}", flush=True)
     for line in told:
         print(f"    {line}", flush=True)
 
@@ -136,6 +157,9 @@ def main():
     parser.add_argument("--accepted", type=Path, default=ROOT / "tests/fidelity/accepted.toml")
     parser.add_argument("--short", action="store_true", help="the few units that are quick")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="units at a time")
+    parser.add_argument("--afresh", action="store_true", help="run what has kept results too")
+    parser.add_argument("--trust-same", action="store_true", help="what was the same with other binaries is not run again")
+    parser.add_argument("--report", action="store_true", help="run nothing: the table of what is kept")
     parser.add_argument("--limit", type=int, default=900, help="seconds that one unit may take on one side")
     options = parser.parse_args()
     if os.geteuid() != 0:
@@ -153,6 +177,9 @@ def main():
         wanted.setdefault(name, []).append(unit)
 
     signal.signal(signal.SIGTERM, stop)
+    # A background job ignores these, and so would all that it starts; what has a handler is back to the default after execve(2).
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     tallies, whole = [], set()
     for name, chosen in wanted.items():
         suite = SUITES[name]()
@@ -161,7 +188,7 @@ def main():
         units = suite.units(options.short)
         if all(chosen):
             units = chosen
-        elif not options.short and not options.profile:
+        elif not options.short and not options.profile and not options.report:
             whole.add(name)
         if not units:
             continue

@@ -60,8 +60,9 @@ class Accepted:
 class Tally:
     """Of one suite under one profile."""
 
-    def __init__(self, suite, profile):
+    def __init__(self, suite, profile, of_units):
         self.suite, self.profile = suite, profile
+        self.units, self.of_units = 0, of_units
         self.counts = {}
         self.accepted, self.failures, self.unstable = [], [], []
         self.seconds = {"bare": 0.0, "inside": 0.0}
@@ -77,17 +78,17 @@ class Tally:
 def table(tallies):
     """Markdown."""
     lines = [
-        "| suite | profile | tests | passed bare, inside | skipped bare, inside | failed bare, inside | accepted | unstable | "
-        "differ | seconds bare, inside |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| suite | profile | units | tests | passed bare, inside | skipped bare, inside | failed bare, inside | "
+        "known failures bare, inside | accepted | unstable | differ | seconds bare, inside |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for tally in tallies:
         def both(*results, tally=tally):
             bare, inside = (sum(tally.count(side, result) for result in results) for side in ("bare", "inside"))
             return f"{bare}, {inside}"
         lines.append(
-            f"| {tally.suite} | {tally.profile} | {len(tally.counts)} | {both(PASS)} | {both(SKIP)} | {both(FAIL, KNOWN, ABSENT)} | "
-            f"{len(tally.accepted)} | {len(tally.unstable)} | {len(tally.failures)} | "
-            f"{tally.seconds['bare']:.0f}, {tally.seconds['inside']:.0f} |"
+            f"| {tally.suite} | {tally.profile} | {tally.units} of {tally.of_units} | {len(tally.counts)} | {both(PASS)} | "
+            f"{both(SKIP)} | {both(FAIL, ABSENT)} | {both(KNOWN)} | {len(tally.accepted)} | "
+            f"{len(tally.unstable)} | {len(tally.failures)} | {tally.seconds['bare']:.0f}, {tally.seconds['inside']:.0f} |"
         )
     return "\n".join(lines)

@@ -21,8 +21,8 @@ cd "$place/home/work"
 umask 022
 ulimit -c 0
 environment=(
-    env --ignore-environment "HOME=$place/home" USER=gated-test LOGNAME=gated-test LANG=C.UTF-8 TZ=UTC
-    PATH=/usr/bin:/bin "SOURCE=$place/source"
+    env --ignore-environment "HOME=$place/home" USER=gated-test LOGNAME=gated-test SHELL=/bin/sh
+    LANG=C.UTF-8 TZ=UTC PATH=/usr/bin:/bin "SOURCE=$place/source"
 )
 if [ "$side" = bare ]; then
     mount -t tmpfs -o mode=1777 none /tmp
