@@ -139,7 +139,7 @@ class Stage:
                 # What another run said, in a folder that serves for several.
                 (folder / "took.json").unlink(missing_ok=True)
                 status, output, whole = self.done(mode.for_row(row), folder, argv)
-                if not row.by_daemon:
+                if mode.key not in ("bare", "gated", "scratch"):
                     self.end_what_is_left()
                 runs.append(Run(self.outcome(row, folder, status, output, whole), whole))
             return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
@@ -168,7 +168,7 @@ class Stage:
         return process.returncode, output, time.monotonic() - begin
 
     def end_what_is_left(self):
-        """Kills what a sandbox that has ended left of the comparison's own user: it would work beside the next run."""
+        """Kills what another sandbox that has ended left of the comparison's own user: it would work beside the next run."""
         for process in Path("/proc").iterdir():
             try:
                 if process.name.isdigit() and process.stat().st_uid == self.uid:
