@@ -63,7 +63,9 @@ fn stay(judge: &Judge, target: &Target<'_>, found: &Found, is_ours: bool, mut he
             Ok(Event::Signal(thread, signal)) => (thread, signal),
             Ok(Event::Executed(process)) if !is_ours => (process, 0),
             Ok(Event::Executed(process)) => {
-                here.iter_mut().for_each(|here| here.is_now(process));
+                if let Some(here) = &mut here {
+                    here.is_now(process);
+                }
                 if let Err(difference) = compare(judge.policy(), target.procfs(), process, found) {
                     tracing::warn!(process, ?difference, "killed: it executed something else than was judged");
                     let who = ProcThread::open(target.procfs(), process).ok().and_then(|own| own.who().ok());
