@@ -152,7 +152,10 @@ fn cut(units: &[Unit], limit: usize, counts: bool) -> String {
     let total: usize = units.iter().map(|unit| unit.source).sum();
     // The widest that the mark can become; the count in it is never above the total.
     let full = columns(&mark(total));
-    let told = counts && limit >= full + 8;
+    // The end is what names differ in: it has two thirds, and rather loses the count than its last character.
+    let for_tail = |room: usize| room - room / 3;
+    let last = units.last().map_or(0, |unit| unit.columns);
+    let told = counts && limit >= full + 8 && for_tail(limit - full) >= last;
     let room = limit.saturating_sub(if told { full } else { 1 });
     let fits = |room: usize, next: &mut dyn Iterator<Item = &Unit>| {
         let mut used = 0;
@@ -162,7 +165,7 @@ fn cut(units: &[Unit], limit: usize, counts: bool) -> String {
         });
         count.count()
     };
-    let tail = fits(room - room / 3, &mut units.iter().rev());
+    let tail = fits(for_tail(room), &mut units.iter().rev());
     let tail_columns: usize = units.iter().rev().take(tail).map(|unit| unit.columns).sum();
     let head = fits(room - tail_columns, &mut units.iter()).min(units.len() - tail);
     let hidden = units.get(head..units.len() - tail).unwrap_or_default();
@@ -386,6 +389,9 @@ mod tests {
                 } else if limit > 0 {
                     let (head, tail) = (text.split('…').next().unwrap(), text.rsplit('…').next().unwrap());
                     prop_assert!(text.contains('…') && whole.starts_with(head) && whole.ends_with(tail));
+                    let last = units(&bytes).last().map_or(0, |unit| unit.columns);
+                    let is_narrow = limit - 1 - (limit - 1) / 3 < last;
+                    prop_assert!(!tail.is_empty() || is_narrow, "the end is lost: {text:?}");
                 }
             }
         }

@@ -45,12 +45,7 @@ pub(super) fn counted_names(access: Access, destination: &Destination) -> Vec<&H
     let zone = Zone::of(ip);
     // connect(2) takes the unspecified address for this machine, bind(2) for all of its addresses.
     let is_own = is_localhost(ip) || (ip.is_unspecified() && access == Access::Connect);
-    let counts = |named: &&Named| match named.by {
-        _ if access != Access::Connect => false,
-        Knowledge::HostsFile => true,
-        Knowledge::Resolved => zone == Zone::Public && !is_special(&named.name),
-    };
-    let said = names.iter().filter(counts).map(|named| &named.name);
+    let said = names.iter().filter(|named| access == Access::Connect && counts(named, zone)).map(|named| &named.name);
     let mut counted: Vec<&HostName> = Vec::new();
     for name in said.chain(LOCALHOST.as_ref().filter(|_| is_own)) {
         if !counted.contains(&name) {
@@ -58,6 +53,14 @@ pub(super) fn counted_names(access: Access, destination: &Destination) -> Vec<&H
         }
     }
     counted
+}
+
+/// Whether a name of an address in this zone is one that it has by right, and not just by what DNS says.
+fn counts(named: &Named, zone: Zone) -> bool {
+    match named.by {
+        Knowledge::HostsFile => true,
+        Knowledge::Resolved => zone == Zone::Public && !is_special(&named.name),
+    }
 }
 
 /// The addresses that every machine calls `localhost`.
@@ -106,9 +109,10 @@ impl<'a> Seen<'a> {
         let addressed = self.ip.and_then(|ip| self.by_address(ip, by, port, Level::Allow));
         let strictest = stronger(named, addressed);
         let level = strictest.map_or(self.otherwise.0, |entry| entry.level);
-        // What else a rule may have meant can only make it stricter.
-        let meant = self.meant(by, port);
-        stronger_than(meant, level).or(strictest)
+        // What else a rule may have meant can only make it stricter. A name that gives nothing takes nothing away either.
+        let nameless = || self.by_address(self.ip?, None, port, Level::Notify);
+        let regardless = by.filter(|by| !by.counts).and_then(|_| nameless());
+        stronger_than(stronger(self.meant(by, port), regardless), level).or(strictest)
     }
 
     fn by_name(&self, by: By<'_>, port: u16) -> Option<&'a Entry> {
@@ -232,7 +236,9 @@ impl Policy {
             counted.insert(0, first);
         }
         let named = |name: &HostName| {
-            let known = names.iter().find(|named| named.name == *name);
+            // By what makes it count, where it is known in both ways.
+            let zone = Zone::of(address.ip());
+            let known = names.iter().find(|named| named.name == *name && counts(named, zone));
             known.cloned().unwrap_or_else(|| Named { name: name.clone(), by: Knowledge::HostsFile })
         };
         asked.place = Place::Address { address: *address, names: counted.into_iter().map(named).collect() };

@@ -183,8 +183,8 @@ fn one_sessions_flood_does_not_keep_another_from_its_answer() {
             slowest = slowest.max(begun.elapsed());
         }
         flood.abort();
-        // Wide, for a loaded machine and an unoptimized build; the benchmark has the real figure.
-        assert!(slowest < std::time::Duration::from_secs(2), "{slowest:?}");
+        // The flood would go on for longer than any test; what it costs the others is a benchmark's.
+        assert!(slowest < LIMIT, "{slowest:?}");
         client.stop(&session).await.unwrap();
     });
 }

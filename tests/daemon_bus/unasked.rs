@@ -254,20 +254,25 @@ fn a_long_profile_takes_nobody_elses_time_and_one_user_waits_for_itself() {
                 "[[rule]]\nid = \"r{number}\"\naccess = [\"write\"]\npath = [\"/q/{number}/**\"]\nlevel = \"ask\"\n"
             );
         }
-        // The daemon's core is on this thread, so that whatever it does for long is seen here.
-        let (mut longest, start) = (Duration::ZERO, Instant::now());
-        let adding = add(&client, "allow", "write", paths("/srv/x"), for_own(&long, "always"));
-        tokio::pin!(adding);
-        let added = loop {
-            let before = Instant::now();
-            let done = tokio::time::timeout(Duration::from_millis(1), &mut adding).await;
-            longest = longest.max(before.elapsed());
-            if let Ok(added) = done {
-                break added;
-            }
-        };
-        added.unwrap();
-        assert!(longest < start.elapsed() / 2, "{longest:?} of {:?}", start.elapsed());
+        // The daemon's core is on this thread, so that whatever it does for long is seen here, and so is, by chance and not each
+        // time, what else the machine does.
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            let (mut longest, start) = (Duration::ZERO, Instant::now());
+            let adding = add(&client, "allow", "write", paths("/srv/x"), for_own(&long, "always"));
+            tokio::pin!(adding);
+            let added = loop {
+                let before = Instant::now();
+                let done = tokio::time::timeout(Duration::from_millis(1), &mut adding).await;
+                longest = longest.max(before.elapsed());
+                if let Ok(added) = done {
+                    break added;
+                }
+            };
+            added.unwrap();
+            times.push((longest, start.elapsed()));
+        }
+        assert!(times.iter().any(|(longest, whole)| *longest < *whole / 2), "{times:?}");
         let all = (0..40).map(|_| add(&client, "allow", "write", paths("/srv/x"), for_own(&long, "always")));
         let (done, refused): (Vec<_>, Vec<_>) =
             futures_util::future::join_all(all).await.into_iter().partition(Result::is_ok);

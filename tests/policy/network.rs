@@ -354,6 +354,13 @@ fn a_hole_in_a_stricter_rule_on_addresses_is_for_names_that_count() {
     assert_eq!(said(&policy, "203.0.113.5:445 nas.corp").0, Level::Ask);
     assert_eq!(said(&policy, "203.0.113.5:445 nas.corp other.corp").0, Level::Deny, "any deny decides");
     assert_eq!(said(&policy, "10.0.0.9:1").0, Level::Ask);
+    // Nor does a name take away that somebody is told.
+    let told = super::network::policy(
+        "[[rule]]\nid = \"a\"\naccess = [\"connect\"]\ncidr = [\"10.0.0.0/8\"]\nlevel = \"allow\"\n\
+         [[rule]]\nid = \"n\"\naccess = [\"connect\"]\ncidr = [\"10.0.0.0/8\"]\nexcept = [\"nas.corp:*\"]\nlevel = \"notify\"\n",
+    );
+    assert_eq!(said(&told, "10.0.0.5:445 nas.corp").0, Level::Notify);
+    assert_eq!(said(&told, "10.0.0.5:445 =nas.corp").0, Level::Allow);
 }
 
 #[test]
@@ -489,6 +496,14 @@ fn a_person_is_asked_about_the_name_that_the_verdict_is_about() {
     assert_eq!(asked(&lab, Access::Connect, "10.1.2.3:5432 bank.example").object, path("10.1.2.3:5432"));
     assert_eq!(asked(&lab, Access::Connect, "127.0.0.1:4000").object, path("localhost:4000"));
     assert_eq!(asked(&lab, Access::Bind, "0.0.0.0:4000").object, path("0.0.0.0:4000"));
+    // A name that both DNS and /etc/hosts say counts as what /etc/hosts says.
+    let both = super::network::policy(
+        "[[rule]]\nid = \"u\"\naccess = [\"connect\"]\nhost = [\"nas.corp:*\"]\nprotocol = [\"udp\"]\nlevel = \"ask\"\n",
+    );
+    for to in ["127.0.0.1:53 nas.corp =nas.corp/udp", "127.0.0.1:53 =nas.corp localhost/udp"] {
+        let yes = with(answer(&asked(&both, Access::Connect, to), Width::Exact).unwrap());
+        assert_eq!(connect(&both, to, &yes).level, Level::Allow, "{to}");
+    }
     // Unicode is shown as what the wire has.
     let homograph = destination("93.184.215.14:443 xn--pypal-4ve.com");
     assert_eq!(homograph.object(), path("xn--pypal-4ve.com:443"));
