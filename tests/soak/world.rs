@@ -102,6 +102,14 @@ fn mount_small(at: &Path) {
     assert_eq!(done, 0, "mount: {}", std::io::Error::last_os_error());
 }
 
+/// What is mounted in it would keep the sandbox's directory from going with it.
+impl Drop for World {
+    fn drop(&mut self) {
+        let small = self.served.sandbox.workspace().join("small");
+        nix::mount::umount2(&small, nix::mount::MntFlags::MNT_DETACH).expect("the small file system");
+    }
+}
+
 impl World {
     pub fn new() -> World {
         let served = Served::new();
