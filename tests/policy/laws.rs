@@ -145,18 +145,21 @@ fn level(policy: &Policy, attempt: &Attempt, grants: &Grants) -> Level {
     let curl = || Some(path("/usr/bin/curl"));
     match attempt {
         Attempt::File(access, of) => policy.decide(*access, &path(of), CALL, grants).level,
-        Attempt::Run(line) => {
-            // What is asked does not say whether a program is the system's, and what floors say of it takes each for one.
-            let mut command = command(line);
-            command.asked.program.is_of_system = true;
-            policy.decide_exec(&command, CALL, grants).level
-        }
+        Attempt::Run(line) => policy.decide_exec(&command(line), CALL, grants).level,
         Attempt::Connect(to) => {
             let destination = destination(to);
             policy.decide_connect(&Reaching { destination: &destination, program: &curl }, CALL, grants).level
         }
         Attempt::Socket(socket) => policy.decide_unix(&path(socket), service(socket), CALL, grants).level,
     }
+}
+
+/// The same, each program taken for the system's, as what floors say of a question does: it does not say which are.
+fn level_of_system(policy: &Policy, attempt: &Attempt, grants: &Grants) -> Level {
+    let Attempt::Run(line) = attempt else { return level(policy, attempt, grants) };
+    let mut command = command(line);
+    command.asked.program.is_of_system = true;
+    policy.decide_exec(&command, CALL, grants).level
 }
 
 /// The question that an attempt would be.
@@ -236,6 +239,7 @@ proptest! {
     /// With any grants: what the floors say alone is the least, but where somebody gave what they ask for.
     #[test]
     fn the_ceiling_is_never_exceeded(defaults in any_defaults(), rules in any_terms_list(), over in any_floors(), of in any_attempt(), held in any_questions()) {
+        let level = level_of_system;
         let own = made(&defaults, &rules);
         let policy = covered(&own, &over);
         let mut alone = ceiling(&over).alone(&context(), Some(&BTreeSet::new())).unwrap();
